@@ -1,8 +1,8 @@
 """AllocationNMF on two threads: time to tomotopy's held-out perplexity on two, and the speed-up of a sweep.
 
-The race is that of allocation_race and allocation_many, with default settings: the start uses two threads, a sweep of
-gibbs one. The speed-up is that of a sweep of gibbs-partial, which uses both. It is divided by the speed-up of a kernel
-whose two halves share nothing, measured in turns with it: what is lost is lost to the sampler, not to the machine.
+The race is that of allocation_race and allocation_many, with default settings. The speed-up is that of a sweep. It is
+divided by the speed-up of a kernel whose two halves share nothing, measured in turns with it: what is lost is lost to
+the sampler, not to the machine.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _speed_up(seconds: Callable[[int], float]) -> float:
 def _sweep(train: Any, threads: int) -> float:
     times: list[float] = []
     look = [lambda *_: times.append(time.perf_counter())]
-    fit_ours(train, 100, _LAST, inference="gibbs-partial", n_jobs=threads, callbacks=look)
+    fit_ours(train, 100, _LAST, n_jobs=threads, callbacks=look)
     return (times[_LAST - 1] - times[_FIRST - 1]) / (_LAST - _FIRST)
 
 

@@ -32,10 +32,21 @@ ROWS, FEATURES = (np.repeat(index, COUNTS.ravel()) for index in np.indices(COUNT
 ALPHA = np.random.default_rng(3).gamma(1.0, size=30)
 
 
-def replayed(sweep: Any, n_components: int, unlabelled: bool, prior: float) -> tuple[np.ndarray, ...]:
+ALL = (0, 6, 0, 30)
+
+
+def in_order(labels: np.ndarray, by_sample: np.ndarray) -> list[list[int]]:
+    """Components of each row: those of its labels as they come, then those of tokens without labels."""
+    own = [[k for k in dict.fromkeys(labels[n == ROWS].tolist()) if k < row.size] for n, row in enumerate(by_sample)]
+    return [[*first, *(k for k in np.flatnonzero(by_sample[n]) if k not in first)] for n, first in enumerate(own)]
+
+
+def replayed(
+    sweep: Any, n_components: int, unlabelled: bool, prior: float, block: Any = ALL, hidden: bool = True
+) -> tuple[np.ndarray, ...]:
     """Labels as they should be and as they are, and the counts after the sweep.
 
-    Cells without labels, as missing ones, count for some rows besides.
+    Where ``hidden``, cells without labels, as missing ones, count for some rows besides.
     """
     rng = np.random.default_rng(n_components)
     beta = prior * rng.gamma(1.0, size=n_components)
@@ -44,14 +55,15 @@ def replayed(sweep: Any, n_components: int, unlabelled: bool, prior: float) -> t
     by_sample, by_feature = np.zeros((6, n_components), np.int32), np.zeros((30, padded_width(n_components)), np.int32)
     np.add.at(by_sample, (ROWS[known], labels[known]), 1)
     np.add.at(by_feature, (FEATURES[known], labels[known]), 1)
-    besides = rng.poisson(0.2, size=by_sample.shape)
+    besides = hidden * rng.poisson(0.2, size=by_sample.shape)
     by_sample += besides.astype(np.int32)
+    factors, rest = rng.gamma(1.0, size=(2, n_components))
 
     expected = labels.astype(int)
-    present = [[k for k in range(n_components) if row[k]] for row in by_sample]
-    for f in range(30):
+    present = in_order(labels, by_sample)
+    for f in range(block[2], block[3]):
         uniforms = Uniforms(KEY.words, f)
-        for i in np.flatnonzero(f == FEATURES):
+        for i in np.flatnonzero((f == FEATURES) & (block[0] <= ROWS) & (block[1] > ROWS)):
             others, n = (np.arange(ROWS.size) != i) & (expected < n_components), ROWS[i]
             of_feature = np.bincount(expected[others & (f == FEATURES)], minlength=n_components)
             of_all = np.bincount(expected[others], minlength=n_components)
@@ -61,7 +73,7 @@ def replayed(sweep: Any, n_components: int, unlabelled: bool, prior: float) -> t
                 place = own.index(expected[i])
                 own[place] = own[-1]
                 own.pop()
-            ratios = (ALPHA[f] + of_feature) / (ALPHA.sum() + of_all)
+            ratios = factors * (ALPHA[f] + of_feature) / (rest + of_all)
             order = np.array([*own, *range(n_components)])
             numbers = np.concatenate([of_row[own], beta])
             expected[i] = order[choice(ratios[order] * numbers, uniforms.next())]
@@ -71,7 +83,8 @@ def replayed(sweep: Any, n_components: int, unlabelled: bool, prior: float) -> t
     data, components = CountMatrix.build(COUNTS), by_feature.sum(axis=0, dtype=np.int64)[:n_components].copy()
     columns = data.transposed
     cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
-    sweep(cells, (ALPHA, beta), KEY.words, (labels, by_sample, by_feature, components))
+    state = labels, by_sample, by_feature, components
+    sweep(cells, (ALPHA, beta), (factors, rest), KEY.words, block, hidden, state)
     np.testing.assert_array_equal(components, by_feature.sum(axis=0)[:n_components])
     return expected, labels, by_sample - besides, by_feature
 
@@ -92,10 +105,20 @@ def test_a_sweep_is_the_textbook_one(n_components: int, unlabelled: bool, prior:
     np.testing.assert_array_equal(by_feature, counted(expected, FEATURES, by_feature.shape))
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("block", [(1, 6, 0, 30), (0, 4, 7, 21), (3, 6, 20, 30), (2, 3, 0, 30), (0, 6, 4, 5)])
+def test_a_sweep_of_a_block_is_the_textbook_one(block: Any, hidden: bool) -> None:
+    n_components = 17
+    expected, labels, by_sample, by_feature = replayed(sweep_by_features, n_components, False, 1.0, block, hidden)
+    np.testing.assert_array_equal(labels, expected)
+    np.testing.assert_array_equal(by_sample, counted(expected, ROWS, (6, n_components)))
+    np.testing.assert_array_equal(by_feature, counted(expected, FEATURES, by_feature.shape))
+
+
 BUGS: dict[str, dict[str, str]] = {
     "the token counts itself in its feature": {"component_counts, old, -1,": "component_counts, old, 0,"},
     "the token counts itself in its row": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
-    "the row's own components are left out": {"if rest < own_sum:": "if rest < 0.5 * own_sum:"},
+    "the prior is left out": {"prior = beta, sums, prior_sum": "prior = beta, sums, 0.0"},
     "concentrations of another feature": {"dictionary_concentration[f]": "dictionary_concentration[-1 - f]"},
 }
 
@@ -121,7 +144,7 @@ def replayed_rows(sweep: Any, n_components: int, rows: tuple[int, int], prior: f
     besides = rng.poisson(0.2, size=by_sample.shape).astype(np.int32)
     by_sample += besides
 
-    expected, present = labels.astype(int), [[k for k in range(n_components) if row[k]] for row in by_sample]
+    expected, present = labels.astype(int), in_order(labels, by_sample)
     inside = (rows[0] <= ROWS) & (rows[1] > ROWS)
     for f in range(30):
         uniforms = Uniforms(KEY.words, 40 + rows[0] + 100 * f)
@@ -140,7 +163,7 @@ def replayed_rows(sweep: Any, n_components: int, rows: tuple[int, int], prior: f
 
     data = CountMatrix.build(COUNTS)
     tokens = data.indptr, data.indices, data.values, first_tokens(data)
-    sweep(tokens, dictionary, beta, KEY.words, (40, 100, *rows), (labels, by_sample, by_feature))
+    sweep(tokens, dictionary, beta, KEY.words, (40, 100, *rows), True, (labels, by_sample, by_feature))
     np.testing.assert_array_equal(labels, expected)
     counts = counted(expected[inside], FEATURES[inside], by_feature.shape)
     np.testing.assert_array_equal(by_feature, counts)
@@ -156,7 +179,7 @@ def test_a_sweep_of_rows_is_the_textbook_one(n_components: int, rows: tuple[int,
 
 ROW_BUGS: dict[str, dict[str, str]] = {
     "the token counts itself": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
-    "the prior is left out": {"next_uniform(stream) * (own_sum + prior_sum)": "next_uniform(stream) * own_sum"},
+    "the prior is left out": {"prior = beta, sums, prior_sum": "prior = beta, sums, 0.0"},
     "the dictionary of another feature": {"= dictionary[f, ": "= dictionary[-1 - f, "},
 }
 

@@ -32,15 +32,23 @@ def in_lanes(n_components: int) -> np.ndarray:
 
 
 def replay(
-    labels: np.ndarray, n_components: int, tile: int, first_row: int, row_keys: int, rows: tuple[int, int], weights: Any
+    labels: np.ndarray,
+    n_components: int,
+    tile: int,
+    first_row: int,
+    row_keys: int,
+    rows: tuple[int, int],
+    weights: Any,
+    features: tuple[int, int] = (0, 5),
 ) -> np.ndarray:
     """The labels after a sweep; ``weights`` are those of a token given the labels of the others, -1 being none."""
     labels = np.where(labels == n_components, -1, labels.astype(int))
     order = in_lanes(n_components)
+    inside = (features[0] <= FEATURES) & (features[1] > FEATURES)
     for t in range(1, -(-COUNTS.shape[1] // tile) + 1):
         for n in range(*rows):
             uniforms = Uniforms(KEY.words, first_row + n + row_keys * t)
-            for i in np.flatnonzero((n == ROWS) & (FEATURES // tile == t - 1)):
+            for i in np.flatnonzero((n == ROWS) & inside & ((FEATURES - features[0]) // tile == t - 1)):
                 labels[i] = -1
                 labels[i] = order[choice(weights(labels, n, FEATURES[i])[order], uniforms.next())]
     return labels
@@ -57,9 +65,9 @@ CASES = [(1, 5, False), (2, 2, False), (3, 3, True), (8, 1, False), (11, 2, True
 
 @pytest.mark.parametrize(("n_components", "tile", "unlabelled"), CASES)
 @pytest.mark.parametrize("rows", [(0, 4), (1, 3)])
-@pytest.mark.parametrize("collapsed", [True, False])
+@pytest.mark.parametrize(("collapsed", "features"), [(True, (0, 5)), (True, (1, 4)), (False, (0, 5))])
 def test_a_sweep_is_the_textbook_one(
-    n_components: int, tile: int, unlabelled: bool, rows: tuple[int, int], collapsed: bool
+    n_components: int, tile: int, unlabelled: bool, rows: tuple[int, int], collapsed: bool, features: tuple[int, int]
 ) -> None:
     rng = np.random.default_rng(n_components)
     beta = rng.gamma(1.0, size=n_components)
@@ -69,31 +77,33 @@ def test_a_sweep_is_the_textbook_one(
     given = np.where(labels == n_components, -1, labels.astype(int))
     dictionary = np.zeros((5, width), np.float32)
     dictionary[:, :n_components] = rng.gamma(1.0, size=(5, n_components))
+    factors, others = rng.gamma(1.0, size=(2, n_components))
 
     def collapsed_weights(labels: np.ndarray, n: int, f: int) -> np.ndarray:
         by_feature, by_sample = (
             counted(labels, FEATURES, 5, n_components),
             counted(labels, ROWS, 4, n_components),
         )
-        return (ALPHA[f] + by_feature[f]) / (ALPHA.sum() + by_feature.sum(axis=0)) * (beta + by_sample[n])
+        return factors * (ALPHA[f] + by_feature[f]) / (others + by_feature.sum(axis=0)) * (beta + by_sample[n])
 
     def partial_weights(labels: np.ndarray, n: int, f: int) -> np.ndarray:
         return dictionary[f, :n_components].astype(float) * (beta + counted(labels, ROWS, 4, n_components)[n])
 
     weights = collapsed_weights if collapsed else partial_weights
-    expected = replay(labels, n_components, tile, 100, 9, rows, weights)
+    expected = replay(labels, n_components, tile, 100, 9, rows, weights, features)
     sample_counts = counted(given, ROWS, 4, n_components).astype(np.int32)
     feature_counts = np.zeros((5, width), np.int32)
     listed = data.indptr, data.indices, data.values, first_tokens(data)
-    keys = tile, KEY.words, (100, 9, *rows)
     if collapsed:
         feature_counts[:, :n_components] = counted(given, FEATURES, 5, n_components)
         components = counted(given, FEATURES, 5, n_components).sum(axis=0)
-        sweep_tokens(listed, (ALPHA, beta), *keys, (labels, sample_counts, feature_counts, components))
+        given = (factors, others), tile, KEY.words, (100, 9), (*rows, *features)
+        sweep_tokens(listed, (ALPHA, beta), *given, (labels, sample_counts, feature_counts, components))
         np.testing.assert_array_equal(components, feature_counts.sum(axis=0)[:n_components])
         swept = np.ones(ROWS.size, bool)
     else:
-        sweep_rows(listed, dictionary, beta, *keys, (labels, sample_counts, feature_counts))
+        keys = KEY.words, (100, 9, *rows)
+        sweep_rows(listed, dictionary, beta, tile, *keys, (labels, sample_counts, feature_counts))
         swept = (rows[0] <= ROWS) & (rows[1] > ROWS)
     np.testing.assert_array_equal(np.where(labels == n_components, -1, labels.astype(int)), expected)
     np.testing.assert_array_equal(sample_counts, counted(expected, ROWS, 4, n_components))

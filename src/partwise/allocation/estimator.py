@@ -65,10 +65,11 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
     length_rate
         b; None = length_shape divided by the mean total of the training samples.
     inference
-        ``"gibbs"``: collapsed Gibbs sampling, exact, chains in parallel. ``"gibbs-partial"``: draws the dictionary and
-        collapses the activations, exact, rows in parallel. ``"gibbs-distributed"``: approximate, fixed blocks of rows
-        in parallel. ``"cvb0"``, ``"vb"``: variational Bayes, collapsed and not collapsed. ``"bld"``: the paper's best
-        latent decomposition, a relaxed mode of p(S), from KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
+        ``"gibbs"``: collapsed Gibbs sampling, exact; chains in parallel, and up to four blocks of a chain if the data
+        are large. ``"gibbs-partial"``: draws the dictionary and collapses the activations, exact, rows in parallel.
+        ``"gibbs-distributed"``: approximate, fixed blocks of rows in parallel. ``"cvb0"``, ``"vb"``: variational Bayes,
+        collapsed and not collapsed. ``"bld"``: the paper's best latent decomposition, a relaxed mode of p(S), from
+        KL-NMF. ``"map"``: a mode over whole numbers, by annealing.
     init
         Start of the KL-NMF that a fit begins with: ``"random"``, ``"nndsvd"`` or a pair (activations, parts). Every
         chain begins with its own, on a sample of the rows if the data are large. From 256 parts on, samplers with

@@ -7,7 +7,7 @@ the last bits of a sum could differ between threads.
 
 import math
 
-from partwise.kernels.arrays import Floats, Indices, LongCounts, Numbers, Starts
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Starts
 from partwise.kernels.jit import inline_kernel, inner_kernel, kernel
 
 
@@ -61,3 +61,12 @@ def largest_of_rows(values: Floats, indptr: Starts, indices: Indices, positions:
             filled = min(filled + 1, n_wanted)
         for place in range(filled, n_wanted):
             found[row, place], positions[row, place] = math.nan, -1
+
+
+@kernel
+def count_values(counts: Counts, first: int, found: LongCounts) -> None:
+    """``np.add.at(found, (k, counts[n, first + k]), 1)`` for all rows n with a positive count, and all k."""
+    for n in range(counts.shape[0]):
+        for k in range(found.shape[0]):
+            if counts[n, first + k] > 0:
+                found[k, counts[n, first + k]] += 1

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.kernels.arrays import Floats
+from partwise.kernels.sums import count_values
 
 
 def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
@@ -83,7 +84,9 @@ class KeptDraws:
         return int(np.argmax(self.of_chains()["log_joint"].mean(axis=1)))
 
 
-def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[np.int64]:
+def exceeding(
+    counts: NDArray[np.integer], size: int | None = None, parts: tuple[int, int] | None = None
+) -> NDArray[np.int64]:
     """Number of rows with a count above i (parts x i), for rows x parts counts.
 
     Parameters
@@ -92,6 +95,8 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
         Rows x parts.
     size
         Number of values of i; None = as many as the largest count needs.
+    parts
+        First part, and the one after the last; None = all parts.
 
     Examples
     --------
@@ -99,11 +104,10 @@ def exceeding(counts: NDArray[np.integer], size: int | None = None) -> NDArray[n
     array([[2, 1, 0],
            [1, 1, 1]])
     """
-    n_components = counts.shape[1]
-    size = (int(counts.max(initial=0)) if size is None else size) + 1
-    rows, components = np.nonzero(counts)  # a count of 0 exceeds nothing, and with many parts most counts are 0
-    places = counts[rows, components] + size * components
-    found = np.bincount(places, minlength=n_components * size).reshape(n_components, size)
+    first, last = parts or (0, counts.shape[1])
+    size = int(counts[:, first:last].max(initial=0)) if size is None else size
+    found = np.zeros((last - first, size + 1), np.int64)
+    count_values(np.ascontiguousarray(counts, np.int32), first, found)
     np.cumsum(found[:, ::-1], axis=1, out=found[:, ::-1])
     return found[:, 1:]
 

@@ -52,5 +52,5 @@ def _sweep_block(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     features, components = features_before.copy(), components_before.copy()
     rows, counts = (block.start, block.stop), (labels, sample_counts, features, components)
-    sweep(key, block.data, model, rows, counts, first_row=block.first_row, row_keys=row_keys)
+    sweep(key, block.data, model, rows, counts, streams=(block.first_row, row_keys))
     return features - features_before, components - components_before

@@ -1,4 +1,4 @@
-"""Collapsed Gibbs sampling of the labels of all tokens: exact, serial within a chain, chains in parallel."""
+"""Collapsed Gibbs sampling of the labels of all tokens: exact; chains and, in large data, squares in parallel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from scipy.special import gammaln
 
 from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
 from partwise.allocation.inference.learning import ACTIVATION, EVERY, EVERY_SWEEPS, draw_concentrations
-from partwise.allocation.kernels.collapsed import draw_missing_cells
+from partwise.allocation.inference.squares import number_of_squares, sweep_squares
+from partwise.allocation.kernels.collapsed import draw_missing_cells, keep_rows
 from partwise.allocation.model import MANY_COMPONENTS, AllocationModel, Concentrations, SamplePrior
 from partwise.contract.given_parts import seeded_order
 from partwise.core.data import SparseData
@@ -22,8 +23,9 @@ from partwise.poisson.inference.state import Start
 from partwise.sampling.draws import KeptDraws
 from partwise.sampling.gibbs import GibbsSampler
 
-# Sum of the concentrations of activations at the start, for many parts.
-_FIRST_TOTAL = 20.0
+# Sum of the concentrations of activations at the start, for many parts: this many tokens, or this share of a row. Long
+# rows need many parts at first. Otherwise the parts that come first keep most of them.
+_FIRST_TOTAL, _FIRST_SHARE = 20.0, 1 / 16
 
 
 @dataclass
@@ -73,7 +75,7 @@ class AllocationGibbsState(TokenLabels):
 
 @dataclass
 class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
-    """A step is a sweep of every chain over all tokens in order. Given the lengths, this is LDA's sampler.
+    """A step is a sweep of every chain over all tokens. Given the lengths, this is LDA's sampler.
 
     Missing cells are handled by data augmentation: given all allocations, factors and lengths have closed-form
     posteriors (Eq. 6). Given these, the allocations of a missing cell are independent Poisson draws (Eq. 5).
@@ -108,7 +110,8 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
             known = np.pad(model.fixed, ((0, 0), (0, n_components - model.n_fixed)))
         if n_components >= MANY_COMPONENTS and known is None and isinstance(self.start, str) and self.start == "random":
             if ACTIVATION in model.estimated:
-                state.activation_concentration = [np.full(n_components, _FIRST_TOTAL / n_components) for _ in chains]
+                whole = max(_FIRST_TOTAL, _FIRST_SHARE * data.total / data.shape[0])
+                state.activation_concentration = [np.full(n_components, whole / n_components) for _ in chains]
             self.engine.for_each(
                 lambda chain: state.sweep(keys[chain], data, self.present(state, chain), chain), chains
             )
@@ -139,7 +142,13 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
 
     def sweep_all(self, key: Key, data: SparseData, state: AllocationGibbsState) -> None:
         """Sweep every chain once, then draw its missing cells, all in place."""
-        super().sweep_all(key, data, state)
+        number = 1 if self.rows_in_parallel else number_of_squares(data, self.model.n_components)
+        if number > 1:
+            keys = [key.for_chain(chain) for chain in range(self.n_chains)]
+            models = [self.present(state, chain) for chain in range(self.n_chains)]
+            sweep_squares(keys, data, models, state, number, self._own_engine)
+        else:
+            super().sweep_all(key, data, state)
         if data.n_missing:
             for chain in range(self.n_chains):
                 self._impute(key.for_chain(chain).for_stage("missing"), data, state, chain)
@@ -239,6 +248,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
 
 
 def _keep_rows(block: Block, sample_counts: Counts, kept: Floats, prior: SamplePrior) -> float:
-    counts = sample_counts[block.rows]
-    kept[block.rows] += prior.expected_activations(counts)
-    return prior.log_counts(counts)
+    beta, lengths = prior.concentration, (prior.length_shape, prior.length_rate)
+    log_gammas, sums = gammaln(beta), np.empty(block.stop - block.start)
+    total = keep_rows(sample_counts[block.rows], beta, lengths, log_gammas, kept[block.rows], sums)
+    return prior.log_lengths(sums) + total + float(log_gammas.sum()) * sums.size

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
 
 from partwise.allocation.kernels.by_features import sweep_by_features
-from partwise.allocation.kernels.collapsed import Labelled, sweep_tokens
+from partwise.allocation.kernels.collapsed import Labelled, Totals, sweep_tokens
 from partwise.allocation.model import MANY_COMPONENTS, AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -94,6 +94,8 @@ def best_order(model: AllocationModel, sample_counts: Floats) -> NDArray[np.intp
 
 _MOST_TOKENS = 2**31
 _WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
+# Parts, and tokens per row, from which a sweep feature by feature is 15% to 20% faster than one row by row.
+_SEVERAL, _LONG_ROW = 64, 64
 # 4-byte entries that a sweep works on at a time, to stay in a cache of 1 MB.
 _TILE = 200_000
 
@@ -161,13 +163,15 @@ class TokenLabels:
 
     def sweep(self, key: Key, data: SparseData, model: AllocationModel, chain: int) -> None:
         """One collapsed sweep of one chain over all rows, in place. Tokens without a label get one."""
-        if model.n_components < MANY_COMPONENTS:
-            sweep(key, data, model, (0, data.shape[0]), self.of_chain(chain))
-            return
-        columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
-        cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
-        priors = model.dictionary_concentration, model.activation_concentration
-        sweep_by_features(cells, priors, key.words, self.of_chain(chain))
+        by_features = goes_by_features(data, model.n_components)
+        sweep(key, data, model, (0, data.shape[0]), self.of_chain(chain), by_features=by_features)
+
+
+def goes_by_features(data: SparseData, n_components: int) -> bool:
+    """Whether a sweep goes feature by feature: it does with many parts, and with fewer if rows are long."""
+    if n_components >= MANY_COMPONENTS:
+        return True
+    return n_components >= _SEVERAL and data.total >= _LONG_ROW * data.shape[0] and not data.by_rows
 
 
 def sweep(
@@ -177,14 +181,37 @@ def sweep(
     rows: tuple[int, int],
     state: Labelled,
     *,
-    first_row: int = 0,
-    row_keys: int | None = None,
+    features: tuple[int, int] | None = None,
+    totals: Totals | None = None,
+    streams: tuple[int, int] | None = None,
+    by_features: bool = False,
 ) -> None:
     """One collapsed sweep over some rows, in place: labels and their counts change. Tokens without a label get one.
 
-    If the data are some rows of larger data, ``first_row`` is their first row, and ``row_keys`` is that of all.
+    Parameters
+    ----------
+    key, data, model
+        Key of the random numbers, the data and the model.
+    rows, features
+        Those to visit; None = all features.
+    state
+        Labels and counts.
+    totals
+        Factors of the parts, and what their counts are added to; None = 1 and α_+.
+    streams
+        If the data are some rows of larger data, the first of them there, and `keys_of_rows` of the larger data.
+    by_features
+        Whether to go feature by feature, which is faster with many parts.
     """
-    tokens = data.indptr, data.indices, data.values, first_tokens(data)
+    if totals is None:
+        totals = np.ones(model.n_components), np.full(model.n_components, model.dictionary_concentration.sum())
     priors = model.dictionary_concentration, model.activation_concentration
-    tile, streams = tile_of(state[2].shape[1]), keys_of_rows(data) if row_keys is None else row_keys
-    sweep_tokens(tokens, priors, tile, key.words, (first_row, streams, *rows), state)
+    block = (*rows, *(features or (0, data.shape[1])))
+    if by_features:
+        columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
+        tokens = columns.indptr, columns.indices, columns.values, first_tokens(data)
+        sweep_by_features(tokens, priors, totals, key.words, block, bool(data.n_missing), state)
+    else:
+        tokens = data.indptr, data.indices, data.values, first_tokens(data)
+        tile = tile_of(state[2].shape[1])
+        sweep_tokens(tokens, priors, totals, tile, key.words, streams or (0, keys_of_rows(data)), block, state)

@@ -1,6 +1,7 @@
 """Concentrations learned during a fit: drawn by samplers, maximised by variational Bayes."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def draw_concentrations(
         above: Iterable[NDArray[np.int64]]
         if isinstance(sample_counts, np.ndarray):
             # A few parts at a time: the numbers for all parts may take more memory than the counts.
-            above = (exceeding(sample_counts[:, k : k + _GROUP]) for k in range(0, model.n_components, _GROUP))
+            cuts = [*range(0, model.n_components, _GROUP), model.n_components]
+            above = (exceeding(sample_counts, None, parts) for parts in pairwise(cuts))
         else:
             blocks = [(start, min(start + 2**14, data.shape[0])) for start in range(0, data.shape[0], 2**14)]
             whole, _ = engine.map_rows(_exceeding_rows, data, blocks, size, reads=[sample_counts], recut=True)

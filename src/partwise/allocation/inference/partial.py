@@ -76,7 +76,8 @@ def _sweep_block(
     span = block.first_row, row_keys, block.start, block.stop
     tokens, state = (*block.cells, starts), (labels, sample_counts, counts)
     if concentration.size >= MANY_COMPONENTS:
-        sweep_rows_by_features(tokens, dictionary, concentration, words, span, state)
+        hidden = bool(block.data.n_missing)
+        sweep_rows_by_features(tokens, dictionary, concentration, words, span, hidden, state)
     else:
         sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
     return counts

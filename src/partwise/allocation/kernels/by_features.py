@@ -7,14 +7,17 @@ Where the dictionary is given, q_k = w_fk does not change at all (Magnusson et a
 
 import numpy as np
 
-from partwise.allocation.kernels.collapsed import Concentrations, Labelled, Tokens
-from partwise.kernels.arrays import Counts, Floats, LongCounts, Numbers, Singles, Starts, Words
+from partwise.allocation.kernels.collapsed import Block, Concentrations, Labelled, Tokens, Totals
+from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Singles, Starts, Words
 from partwise.kernels.jit import inline_kernel, kernel
+from partwise.kernels.prefetch import prefetch
 from partwise.kernels.streams import new_stream, next_uniform, seek_row
-from partwise.kernels.sums import sum_of
 
 # Entries that are summed together: rows are filled up to a multiple of the first with components counted 0 times.
 _ENTRIES, _COMPONENTS = 8, 16
+# Cells between a row's use and the request for it. Rows are scattered over memory, and waiting for them would take
+# longer than all sums. Entries of a row that are asked for: two cache lines of components, four of numbers.
+_AHEAD = 3
 
 
 @inline_kernel
@@ -24,7 +27,8 @@ def _change(
     k: int,
     change: int,
     alpha: float,
-    whole: float,
+    totals: Totals,
+    shares: Floats,
     beta: Floats,
     ratios: Floats,
     sums: Floats,
@@ -32,7 +36,8 @@ def _change(
     """``counts[k] += change; component_counts[k] += change``; returns the change of ``ratios @ beta``."""
     counts[k] += change
     component_counts[k] += change
-    fresh = (alpha + counts[k]) / (whole + component_counts[k])
+    shares[k] = totals[0][k] / (totals[1][k] + component_counts[k])
+    fresh = shares[k] * (alpha + counts[k])
     difference = beta[k] * (fresh - ratios[k])
     ratios[k] = fresh
     sums[k // _COMPONENTS] += difference
@@ -107,27 +112,95 @@ def _drawn_by_prior(beta: Floats, ratios: Floats, sums: Floats, n_components: in
     return k
 
 
+@inline_kernel
+def _prior_sums(beta: Floats, ratios: Floats, sums: Floats) -> float:
+    """``sums[:] = (beta * ratios).reshape(sums.size, -1).sum(axis=1); sums.sum()``."""
+    total = 0.0
+    for b in range(sums.size):
+        some = 0.0
+        for k in range(_COMPONENTS * b, _COMPONENTS * (b + 1)):
+            some += beta[k] * ratios[k]
+        sums[b] = some
+        total += some
+    return total
+
+
+@inline_kernel
+def _drawn_place(
+    row: Numbers,
+    numbers: Counts,
+    ratios: Floats,
+    size: int,
+    prior: tuple[Floats, Floats, float],
+    n_components: int,
+    uniform: float,
+    running: Floats,
+) -> int:
+    """The place in a row of a component drawn by ``numbers * ratios[row]`` or, further on, by ``beta * ratios``."""
+    beta, sums, prior_sum = prior
+    own_sum = 0.0
+    for c in range((size + _ENTRIES - 1) // _ENTRIES):
+        running[c] = _group_sum(row, numbers, ratios, _ENTRIES * c)
+        own_sum += running[c]
+    rest = uniform * (own_sum + prior_sum)
+    if rest < own_sum:
+        return _place_among_own(row, numbers, ratios, running, size, rest)
+    return _place_of(row, _drawn_by_prior(beta, ratios, sums, n_components, rest - own_sum), size)
+
+
+@inline_kernel
+def _ask_for(own: Numbers, numbers: Counts, labels: Numbers, first: int, token: int) -> None:
+    """Let the processor fetch a row's first components, their numbers, and a label."""
+    prefetch(own, first)
+    prefetch(own, first + 32)
+    for entry in range(0, 64, 16):
+        prefetch(numbers, first + entry)
+    prefetch(labels, token)
+
+
+@inline_kernel
+def _place_of_row(rows: Indices, p: int, end: int, n: int) -> int:
+    """``p + np.searchsorted(rows[p:end], n)``."""
+    while p < end:
+        middle = (p + end) // 2
+        if rows[middle] < n:
+            p = middle + 1
+        else:
+            end = middle
+    return p
+
+
 @kernel
-def _components_of_rows(
-    sample_counts: Counts, labels: Numbers, first_tokens: Starts, start: int, stop: int
+def _take_components(
+    sample_counts: Counts, labels: Numbers, first_tokens: Starts, start: int, stop: int, hidden: bool
 ) -> tuple[Numbers, Counts, Starts, Counts]:
-    """Components of each row and how often they are counted, where a row starts, and how many it has."""
+    """Components of each row and how often they are counted, where a row starts, and how many it has.
+
+    Their entries of ``sample_counts`` become 0. Components come in the order of the row's labels; where ``hidden``
+    tokens without labels are counted too, their components follow.
+    """
     n_components = sample_counts.shape[1]
     sizes, starts = np.zeros(stop - start, np.int32), np.zeros(stop - start + 1, np.int64)
-    for n in range(start, stop):
-        for k in range(n_components):
-            sizes[n - start] += sample_counts[n, k] > 0
-        most = min(n_components, sizes[n - start] + first_tokens[n + 1] - first_tokens[n])
-        starts[n - start + 1] = starts[n - start] + (most // _ENTRIES + 1) * _ENTRIES
+    for n in range(stop - start):
+        most = n_components if hidden else min(n_components, first_tokens[start + n + 1] - first_tokens[start + n])
+        starts[n + 1] = starts[n] + (most // _ENTRIES + 1) * _ENTRIES
     own = np.zeros(starts[stop - start], labels.dtype)
     numbers = np.zeros(starts[stop - start], np.int32)
     for n in range(start, stop):
-        j = starts[n - start]
-        for k in range(n_components):
-            if sample_counts[n, k] > 0:
-                own[j] = k
-                numbers[j] = sample_counts[n, k]
+        first = j = starts[n - start]
+        for i in range(first_tokens[n], first_tokens[n + 1]):
+            k = labels[i]
+            if k < n_components and sample_counts[n, k] > 0:
+                own[j], numbers[j] = k, sample_counts[n, k]
+                sample_counts[n, k] = 0
                 j += 1
+        if hidden:
+            for k in range(n_components):
+                if sample_counts[n, k] > 0:
+                    own[j], numbers[j] = k, sample_counts[n, k]
+                    sample_counts[n, k] = 0
+                    j += 1
+        sizes[n - start] = j - first
     return own, numbers, starts, sizes
 
 
@@ -135,19 +208,20 @@ def _components_of_rows(
 def _count_rows(
     sample_counts: Counts, own: Numbers, numbers: Counts, starts: Starts, sizes: Counts, start: int
 ) -> None:
-    """``sample_counts[start + n, own[n]] = numbers[n]``, 0 for other components."""
+    """``sample_counts[start + n, own[n]] = numbers[n]``."""
     for n in range(sizes.size):
-        for k in range(sample_counts.shape[1]):
-            sample_counts[start + n, k] = 0
         for j in range(starts[n], starts[n] + sizes[n]):
             sample_counts[start + n, own[j]] = numbers[j]
 
 
 @kernel
-def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, state: Labelled) -> None:
-    """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
+def sweep_by_features(
+    tokens: Tokens, priors: Concentrations, totals: Totals, words: Words, block: Block, hidden: bool, state: Labelled
+) -> None:
+    """``k = rng.choice(K, p=normalise(p_k (α_f + S_fk) / (c_k + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
-    The cells of ``tokens`` are the data by columns. Labels are stored row by row, and within a row by feature.
+    The cells of ``tokens`` are the data by columns. Labels are stored row by row, and within a row by feature. A sweep
+    visits the rows and features of ``block``. ``hidden`` says whether tokens without labels are counted, too.
     Labels and counts change in place. A label of K means that a token has none yet. Feature f uses the stream f. A draw
     goes through the row's own components first, in the order in which the row got them, with weights S_nk. Then it goes
     through all components, with weights β_k.
@@ -155,34 +229,38 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
     (indptr, rows, values, first_tokens), (dictionary_concentration, activation_concentration) = tokens, priors
     labels, sample_counts, feature_counts, component_counts = state
     n_components = activation_concentration.size
-    whole = sum_of(dictionary_concentration)
-    n_rows = first_tokens.size - 1
-    own, numbers, starts, sizes = _components_of_rows(sample_counts, labels, first_tokens, 0, n_rows)
+    start, stop, first_feature, last_feature = block
+    own, numbers, starts, sizes = _take_components(sample_counts, labels, first_tokens, start, stop, hidden)
+    shares = totals[0] / (totals[1] + component_counts)
     n_sums = (n_components - 1) // _COMPONENTS + 1
     ratios = np.zeros(n_sums * _COMPONENTS)
     beta = np.zeros(n_sums * _COMPONENTS)
     beta[:n_components] = activation_concentration
     sums = np.zeros(n_sums)
     running = np.zeros(np.diff(starts).max() // _ENTRIES)
-    next_tokens = first_tokens.copy()
+    next_tokens = first_tokens[start:stop].copy()
+    for f in range(first_feature):
+        for p in range(_place_of_row(rows, indptr[f], indptr[f + 1], start), indptr[f + 1]):
+            if rows[p] >= stop:
+                break
+            next_tokens[rows[p] - start] += values[p]
     stream = new_stream()
-    for f in range(indptr.size - 1):
-        if indptr[f] == indptr[f + 1]:
+    for f in range(first_feature, last_feature):
+        begin = _place_of_row(rows, indptr[f], indptr[f + 1], start)
+        end = _place_of_row(rows, begin, indptr[f + 1], stop)
+        if begin == end:
             continue
         seek_row(stream, words, f)
         alpha = dictionary_concentration[f]
         counts = feature_counts[f]
         for k in range(n_components):
-            ratios[k] = (alpha + counts[k]) / (whole + component_counts[k])
-        prior_sum = 0.0
-        for b in range(n_sums):
-            some = 0.0
-            for k in range(_COMPONENTS * b, _COMPONENTS * (b + 1)):
-                some += beta[k] * ratios[k]
-            sums[b] = some
-            prior_sum += some
-        for p in range(indptr[f], indptr[f + 1]):
-            n = rows[p]
+            ratios[k] = shares[k] * (alpha + counts[k])
+        prior_sum = _prior_sums(beta, ratios, sums)
+        for p in range(begin, end):
+            n = rows[p] - start
+            if p + _AHEAD < end:
+                m = rows[p + _AHEAD] - start
+                _ask_for(own, numbers, labels, starts[m], next_tokens[m])
             row = own[starts[n] : starts[n + 1]]
             row_numbers = numbers[starts[n] : starts[n + 1]]
             size = int(sizes[n])
@@ -191,26 +269,16 @@ def sweep_by_features(tokens: Tokens, priors: Concentrations, words: Words, stat
             for i in range(first, first + values[p]):
                 old = int(labels[i])
                 if old < n_components:
-                    prior_sum += _change(counts, component_counts, old, -1, alpha, whole, beta, ratios, sums)
+                    prior_sum += _change(counts, component_counts, old, -1, alpha, totals, shares, beta, ratios, sums)
                     size = _taken_out(row, row_numbers, old, size)
-                own_sum = 0.0
-                n_groups = (size + _ENTRIES - 1) // _ENTRIES
-                for c in range(n_groups):
-                    running[c] = _group_sum(row, row_numbers, ratios, _ENTRIES * c)
-                    own_sum += running[c]
-                rest = next_uniform(stream) * (own_sum + prior_sum)
-                if rest < own_sum:
-                    j = _place_among_own(row, row_numbers, ratios, running, size, rest)
-                    new = int(row[j])
-                else:
-                    new = _drawn_by_prior(beta, ratios, sums, n_components, rest - own_sum)
-                    j = _place_of(row, new, size)
-                    size = max(size, j + 1)
+                prior = beta, sums, prior_sum
+                j = _drawn_place(row, row_numbers, ratios, size, prior, n_components, next_uniform(stream), running)
+                new, size = int(row[j]), max(size, j + 1)
                 row_numbers[j] += 1
-                prior_sum += _change(counts, component_counts, new, 1, alpha, whole, beta, ratios, sums)
+                prior_sum += _change(counts, component_counts, new, 1, alpha, totals, shares, beta, ratios, sums)
                 labels[i] = new
             sizes[n] = size
-    _count_rows(sample_counts, own, numbers, starts, sizes, 0)
+    _count_rows(sample_counts, own, numbers, starts, sizes, start)
 
 
 @kernel
@@ -220,6 +288,7 @@ def sweep_rows_by_features(
     activation_concentration: Floats,
     words: Words,
     span: tuple[int, int, int, int],
+    hidden: bool,
     state: tuple[Numbers, Counts, Counts],
 ) -> None:
     """``k = rng.choice(K, p=normalise(w_fk * (β_k + S_nk)))`` for each token of each row, without the token itself.
@@ -231,7 +300,7 @@ def sweep_rows_by_features(
     (indptr, indices, values, first_tokens), (first_row, row_keys, start, stop) = tokens, span
     labels, sample_counts, feature_counts = state
     n_components, n_features = activation_concentration.size, dictionary.shape[0]
-    own, numbers, starts, sizes = _components_of_rows(sample_counts, labels, first_tokens, start, stop)
+    own, numbers, starts, sizes = _take_components(sample_counts, labels, first_tokens, start, stop, hidden)
     ends = np.zeros(n_features + 1, np.int64)
     for p in range(indptr[start], indptr[stop]):
         ends[indices[p] + 1] += 1
@@ -257,15 +326,12 @@ def sweep_rows_by_features(
             continue
         seek_row(stream, words, first_row + start + row_keys * f)
         weights[:n_components] = dictionary[f, :n_components]
-        prior_sum = 0.0
-        for b in range(n_sums):
-            some = 0.0
-            for k in range(_COMPONENTS * b, _COMPONENTS * (b + 1)):
-                some += beta[k] * weights[k]
-            sums[b] = some
-            prior_sum += some
+        prior_sum = _prior_sums(beta, weights, sums)
         for p in range(ends[f], ends[f + 1]):
             n = rows[p]
+            if p + _AHEAD < ends[f + 1]:
+                m = rows[p + _AHEAD]
+                _ask_for(own, numbers, labels, starts[m], next_tokens[m])
             row = own[starts[n] : starts[n + 1]]
             row_numbers = numbers[starts[n] : starts[n + 1]]
             size = int(sizes[n])
@@ -275,19 +341,9 @@ def sweep_rows_by_features(
                 old = int(labels[i])
                 if old < n_components:
                     size = _taken_out(row, row_numbers, old, size)
-                own_sum = 0.0
-                n_groups = (size + _ENTRIES - 1) // _ENTRIES
-                for c in range(n_groups):
-                    running[c] = _group_sum(row, row_numbers, weights, _ENTRIES * c)
-                    own_sum += running[c]
-                rest = next_uniform(stream) * (own_sum + prior_sum)
-                if rest < own_sum:
-                    j = _place_among_own(row, row_numbers, weights, running, size, rest)
-                    new = int(row[j])
-                else:
-                    new = _drawn_by_prior(beta, weights, sums, n_components, rest - own_sum)
-                    j = _place_of(row, new, size)
-                    size = max(size, j + 1)
+                prior = beta, sums, prior_sum
+                j = _drawn_place(row, row_numbers, weights, size, prior, n_components, next_uniform(stream), running)
+                new, size = int(row[j]), max(size, j + 1)
                 row_numbers[j] += 1
                 labels[i] = new
                 feature_counts[f, new] += 1

@@ -15,6 +15,10 @@ Tokens = tuple[Starts, Indices, Numbers, Starts]
 """Cells, and where the labels of each row start."""
 Concentrations = tuple[Floats, Floats]
 """Of the dictionary and of the activations."""
+Totals = tuple[Floats, Floats]
+"""What multiplies the weight of each component, p_k, and what its count is added to, c_k: 1 and α_+ for all tokens."""
+Block = tuple[int, int, int, int]
+"""First row, last, first feature and last, the last ones excluded."""
 Labelled = tuple[Numbers, Counts, Counts, LongCounts]
 """Labels, and how often samples, features and all data have each."""
 
@@ -31,34 +35,48 @@ def count_token(
 
 @kernel
 def sweep_tokens(
-    tokens: Tokens, priors: Concentrations, tile: int, words: Words, span: tuple[int, int, int, int], state: Labelled
+    tokens: Tokens,
+    priors: Concentrations,
+    totals: Totals,
+    tile: int,
+    words: Words,
+    streams: tuple[int, int],
+    block: Block,
+    state: Labelled,
 ) -> None:
-    """``k = rng.choice(K, p=normalise((α_f + S_fk) / (α_+ + S_k) * (β_k + S_nk)))`` for each token, without itself.
+    """``k = rng.choice(K, p=normalise(p_k (α_f + S_fk) / (c_k + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
-    Labels and counts change in place. A label of K means none yet. ``feature_counts`` has zeros appended up to a
-    multiple of ``LANES`` components. Only two entries of (β_k + S_nk) / (α_+ + S_k) change from one token to the next.
+    A sweep visits the tokens of the rows and features of ``block``. Labels and counts change in place. A label of K
+    means none yet. ``feature_counts`` has zeros appended up to a multiple of ``LANES`` components. Only two entries of
+    p_k (β_k + S_nk) / (c_k + S_k) change from one token to the next.
     All rows take their tokens of the first ``tile`` features, then those of the next, so that counts stay in the cache.
-    With ``first_row, row_keys, start, stop = span``, row n of tile t has the stream ``first_row + n + row_keys * t``.
+    With ``first_row, row_keys = streams``, row n of tile t has the stream ``first_row + n + row_keys * t``.
     """
-    (indptr, indices, values, first_tokens), (first_row, row_keys, start, stop) = tokens, span
+    (indptr, indices, values, first_tokens), (first_row, row_keys) = tokens, streams
+    (factors, rest), (start, stop, first_feature, last_feature) = totals, block
     dictionary_concentration, activation_concentration = priors
     labels, sample_counts, feature_counts, component_counts = state
     n_components = activation_concentration.size
-    n_features, n_padded = feature_counts.shape
-    whole = sum_of(dictionary_concentration)
+    n_padded = feature_counts.shape[1]
     shares = np.zeros(n_padded)
     running = np.empty((n_padded // LANES, LANES))
-    next_cells = indptr[start : stop + 1].copy()
-    next_tokens = first_tokens[start : stop + 1].copy()
+    next_cells = indptr[start:stop].copy()
+    next_tokens = first_tokens[start:stop].copy()
+    for n in range(start, stop):
+        while next_cells[n - start] < indptr[n + 1] and indices[next_cells[n - start]] < first_feature:
+            next_tokens[n - start] += values[next_cells[n - start]]
+            next_cells[n - start] += 1
     stream = new_stream()
-    for last in range(tile, n_features + tile, tile):
+    for t in range(1, (last_feature - first_feature - 1) // tile + 2):
+        last = min(first_feature + t * tile, last_feature)
         for n in range(start, stop):
             p, end = next_cells[n - start], indptr[n + 1]
             if p == end or indices[p] >= last:
                 continue
-            seek_row(stream, words, first_row + n + row_keys * (last // tile))
+            seek_row(stream, words, first_row + n + row_keys * t)
             for k in range(n_components):
-                shares[k] = (activation_concentration[k] + sample_counts[n, k]) / (whole + component_counts[k])
+                mass = factors[k] * (activation_concentration[k] + sample_counts[n, k])
+                shares[k] = mass / (rest[k] + component_counts[k])
             i = next_tokens[n - start]
             while p < end and indices[p] < last:
                 f = indices[p]
@@ -67,17 +85,55 @@ def sweep_tokens(
                     old = int(labels[i])
                     if old < n_components:
                         count_token(sample_counts, feature_counts, component_counts, n, f, old, -1)
-                        mass = activation_concentration[old] + sample_counts[n, old]
-                        shares[old] = mass / (whole + component_counts[old])
+                        mass = factors[old] * (activation_concentration[old] + sample_counts[n, old])
+                        shares[old] = mass / (rest[old] + component_counts[old])
                     new = draw_component(feature_counts, f, alpha, shares, next_uniform(stream), n_components, running)
                     count_token(sample_counts, feature_counts, component_counts, n, f, new, 1)
-                    mass = activation_concentration[new] + sample_counts[n, new]
-                    shares[new] = mass / (whole + component_counts[new])
+                    mass = factors[new] * (activation_concentration[new] + sample_counts[n, new])
+                    shares[new] = mass / (rest[new] + component_counts[new])
                     labels[i] = new
                     i += 1
                 p += 1
             next_cells[n - start] = p
             next_tokens[n - start] = i
+
+
+@kernel
+def count_blocks(tokens: Tokens, features: Starts, start: int, stop: int, labels: Numbers, counts: LongCounts) -> None:
+    """``counts[b] = np.bincount(labels of rows start to stop and features[b] to features[b + 1])``."""
+    indptr, indices, values, first_tokens = tokens
+    for n in range(start, stop):
+        i, b = first_tokens[n], 0
+        for p in range(indptr[n], indptr[n + 1]):
+            while indices[p] >= features[b + 1]:
+                b += 1
+            for _ in range(values[p]):
+                counts[b, labels[i]] += 1
+                i += 1
+
+
+@kernel
+def keep_rows(
+    counts: Counts, concentration: Floats, lengths: tuple[float, float], log_gammas: Floats, kept: Floats, sums: Floats
+) -> float:
+    """``kept += prior.expected_activations(counts); (gammaln(β + counts) - gammaln(β)).sum()``; ``sums`` are of rows.
+
+    ``lengths`` are the shape and rate of the prior, ``log_gammas`` are log Γ(β).
+    """
+    total, (shape, rate) = 0.0, lengths
+    whole = sum_of(concentration)
+    for n in range(counts.shape[0]):
+        length = 0
+        for k in range(concentration.size):
+            length += counts[n, k]
+        sums[n] = length
+        weight = (shape + length) / (rate + 1.0) / (whole + length)
+        for k in range(concentration.size):
+            kept[n, k] += weight * (concentration[k] + counts[n, k])
+        for k in range(concentration.size):
+            if counts[n, k] > 0:
+                total += math.lgamma(concentration[k] + counts[n, k]) - log_gammas[k]
+    return total
 
 
 @kernel

@@ -149,8 +149,8 @@ class Slopes:
                     kept, more = some.terms.on(low, high, negligible)
                     pending.append((kept, *_cut(low, high, half), some.omitted + more))
             if not pending:
-                return bound, _local_maxima(*np.concatenate(found, axis=1), tol)
-        return np.inf, _local_maxima(*np.concatenate(found, axis=1), tol)
+                return bound, _local_maxima(np.concatenate(found, axis=1), tol)
+        return np.inf, _local_maxima(np.concatenate(found, axis=1), tol)
 
     def _range(self) -> tuple[Floats, Floats]:
         """Intervals of log rates that contain the best: beyond the rates x / s, every term falls."""
@@ -202,12 +202,12 @@ def _interpolated(intervals: list[_OpenIntervals], tol: float) -> tuple[Floats, 
     return errors, least, tops, middle + half * places
 
 
-def _local_maxima(places: Floats, values: Floats, tol: float) -> Floats:
-    """Places where the value is at least as large as at both neighbours: the largest of all, and others that matter."""
-    order = np.argsort(places, kind="stable")
-    padded = np.concatenate(([-np.inf], values[order], [-np.inf]))
-    high = padded[1:-1] >= min(padded.max(), max(_LOW_SHARE * padded.max(), 0.6 * tol))
-    return places[order][high & (padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])]
+def _local_maxima(found: Floats, tol: float) -> Floats:
+    """Places whose values, the second row, are as large as at both neighbours: the largest, and others that matter."""
+    places, values = found[:, np.argsort(found[0], kind="stable")]
+    padded = np.concatenate(([-np.inf], values, [-np.inf]))
+    high = values >= min(padded.max(), max(_LOW_SHARE * padded.max(), 0.6 * tol))
+    return np.asarray(places[high & (values >= padded[:-2]) & (values >= padded[2:])])
 
 
 def _cut(low: float, high: float, half: float) -> tuple[Floats, Floats]:

@@ -107,7 +107,7 @@ def prior_total(weights: Floats, shapes: Floats, means: Floats) -> float:
 
 @inner_kernel
 def near_points(x: float, s: float, means: Floats, log_weight: Floats, point: Shape, out: Floats) -> tuple[int, int]:
-    """First and one past the last of the sorted points that have any share; others would add exactly 0.
+    """First and one past the last of the sorted points that have any share; others would change no digit.
 
     ``out = log_weight + log_evidence(x, s * means, point)`` of those between.
     """

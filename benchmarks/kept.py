@@ -157,7 +157,9 @@ def _chosen(results: list[dict[str, Any]]) -> list[str]:
         *_, line = (
             line
             for line in lines
-            if line.what.startswith(what) and line.data.startswith(data) and line.peer_name.startswith(peer)
+            if re.match(rf"{re.escape(what)}(?!\d)", line.what)  # K = 100 is not K = 1000
+            and line.data.startswith(data)
+            and line.peer_name.startswith(peer)
         )
         rows.append(
             f"| {words} | {line.data} | {figure(line.ours)} | {figure(line.peer)} ({line.peer_name}) |"

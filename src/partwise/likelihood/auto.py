@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from partwise.core.keys import RandomState
-from partwise.errors import InaccurateWarning, InvalidInputError
+from partwise.errors import ImpossibleRowsWarning, InaccurateWarning, InvalidInputError
 from partwise.kernels.arrays import Triple
 from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error
 from partwise.likelihood.exact import count_costs, exact_logs
@@ -98,6 +98,13 @@ def auto(
             f" {errors[n]:.2g} nats with max_draws = {max_draws}, not the {std_error:g} that was asked for: raise"
             " max_draws or std_error.",
             InaccurateWarning,
+            stacklevel=2,
+        )
+    if problem.cause:
+        warnings.warn(
+            f"{problem.cause}, so its log-likelihood is -inf: leave the feature out, or give it some weight in the"
+            " dictionary, as background= of log_likelihood does.",
+            ImpossibleRowsWarning,
             stacklevel=2,
         )
     return problem.result(logs, errors, ess)

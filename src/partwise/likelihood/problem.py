@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from partwise.core.validation import positive_each, refuse_long_rows
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, first_tokens, row_blocks
 from partwise.engines.local import LocalEngine, resolve_engine
-from partwise.errors import ImpossibleRowsWarning, InvalidInputError
+from partwise.errors import InvalidInputError
 from partwise.likelihood.averages import log_mean
 from partwise.likelihood.kernels.rows import RowModel
 
@@ -205,14 +204,7 @@ class LikelihoodProblem:
             )
 
     def result(self, logs: Floats, std_errors: Floats, ess: Floats) -> LogLikelihood:
-        """The result, from log T[...] of each row: add constants, and set impossible rows to -inf, with a warning."""
-        if self.cause:
-            warnings.warn(
-                f"{self.cause}, so its log-likelihood is -inf: leave the feature out, or give it some weight in the"
-                " dictionary, as background= of log_likelihood does.",
-                ImpossibleRowsWarning,
-                stacklevel=3,
-            )
+        """The result, from log T[...] of each row: add constants, and set impossible rows to -inf."""
         return LogLikelihood(
             np.where(self.impossible, -np.inf, self.constants + logs), np.where(self.impossible, 0.0, std_errors), ess
         )

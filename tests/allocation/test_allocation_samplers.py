@@ -232,3 +232,9 @@ def test_only_sweeps_of_rows_in_parallel_leave_this_process() -> None:
     cluster: Any = Cluster()
     assert AllocationCollapsedGibbs(TINY, **settings, engine=cluster)._own_engine == "this process"
     assert AllocationPartialGibbs(TINY, **settings, engine=cluster)._own_engine is cluster
+
+
+def test_rows_too_long_to_learn_from_are_refused_before_the_first_sweep() -> None:
+    model = AllocationModel(2, 3, estimated=("activation_concentration",))
+    with pytest.raises(InvalidInputError, match="needs rows of fewer than 22369621 counts, and one has 22369623"):
+        sampler(AllocationCollapsedGibbs, model).init(Key(0), CountMatrix.build([[2**26 // 3 + 2, 0], [1, 1]]))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, xlogy
 
+from partwise import EmpiricalBayesPoissonNMF
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.empirical_bayes.inference import sweep as sweep_module
@@ -232,3 +233,12 @@ def test_columns_that_stay_on_workers(rng: np.random.Generator) -> None:
     for start, stop in ((0, 2), (2, 6)):
         assert _columns(Block(data, start, stop, 0), array, out, kept) == 0.0
     np.testing.assert_array_equal(out, array[:, kept])
+
+
+@pytest.mark.filterwarnings("ignore:Did not converge")
+@pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
+def test_parts_are_added_to_batches_of_any_shape(shape: tuple[int, int], rng: np.random.Generator) -> None:
+    counts, batch = rng.poisson(2.0, size=shape), np.arange(shape[0]) % 2
+    model = EmpiricalBayesPoissonNMF(2, init="greedy", prune=False, max_iter=3, random_state=0)
+    activations = model.fit_transform(counts, batch=batch)
+    np.testing.assert_allclose((activations @ model.components_).sum(), counts.sum(), rtol=0.2)

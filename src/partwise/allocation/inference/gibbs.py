@@ -9,7 +9,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from partwise.allocation.inference.labels import TokenLabels, check_tokens, guide_counts
-from partwise.allocation.inference.learning import ACTIVATION, EVERY, EVERY_SWEEPS, draw_concentrations
+from partwise.allocation.inference.learning import (
+    ACTIVATION,
+    EVERY,
+    EVERY_SWEEPS,
+    check_row_lengths,
+    draw_concentrations,
+)
 from partwise.allocation.inference.squares import number_of_squares, sweep_squares
 from partwise.allocation.kernels.collapsed import draw_missing_cells, keep_rows
 from partwise.allocation.model import MANY_COMPONENTS, AllocationModel, Concentrations, SamplePrior
@@ -94,6 +100,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
         small that few parts share a row.
         """
         check_tokens(data, f"inference={self.name!r}")
+        check_row_lengths(self.model, data.row_sums)
         model, n_components, chains = self.model, self.model.n_components, range(self.n_chains)
         state = AllocationGibbsState.none_yet(
             data,

@@ -27,6 +27,17 @@ _MOST_NUMBERS = 2**26
 _GROUP = 64
 
 
+def check_row_lengths(model: AllocationModel, totals: Floats) -> int:
+    """The length of the longest row. Refuse rows that are too long for learned concentrations of activations."""
+    size = int(totals.max(initial=0))
+    if ACTIVATION in model.estimated and size * model.n_components > _MOST_NUMBERS:
+        raise InvalidInputError(
+            f"activation_concentration='estimate' needs rows of fewer than {_MOST_NUMBERS // model.n_components}"
+            f" counts, and one has {size}: give a number, such as 0.1."
+        )
+    return size
+
+
 def draw_concentrations(
     key: Key, data: SparseData, model: AllocationModel, engine: Engine, sample_counts: Any, feature_counts: Any
 ) -> Concentrations:
@@ -48,12 +59,7 @@ def draw_concentrations(
     if ACTIVATION in model.estimated:
         # Allocations of missing cells count, too, and then the counts are in this process.
         totals = np.asarray(sample_counts).sum(axis=1) if data.n_missing else data.row_sums
-        size = int(totals.max(initial=0))
-        if size * model.n_components > _MOST_NUMBERS:
-            raise InvalidInputError(
-                f"activation_concentration='estimate' needs rows of fewer than {_MOST_NUMBERS // model.n_components}"
-                f" counts, and one has {size}: give a number, such as 0.1."
-            )
+        size = check_row_lengths(model, totals)
         above: Iterable[NDArray[np.int64]]
         if isinstance(sample_counts, np.ndarray):
             # A few parts at a time: the numbers for all parts may take more memory than the counts.

@@ -67,3 +67,15 @@ def test_directory_and_device_are_refused(tmp_path: Path) -> None:
         write_atomically(tmp_path, lambda aside: aside.write_text("x"))
     with pytest.raises(OSError, match="device or a pipe"):
         write_atomically(os.devnull, lambda aside: aside.write_text("x"))
+
+
+def test_an_interrupt_right_after_the_file_was_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(number: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "result.txt", lambda aside: aside.write_text("whole"))
+    assert list(tmp_path.iterdir()) == []

@@ -125,20 +125,22 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     mode = _existing_mode(target)
-    aside = _reserve(target)
-    if mode is None:
-        # Some writers replace the file by a new one that only its owner may read.
-        mode = stat.S_IMODE(aside.stat().st_mode)
+    aside = target.parent / f".{temporary_name()}-{target.name[-_KEPT_NAME_LENGTH:]}"
     try:
-        yield aside
-        _settle(aside, target, mode)
-    except Exception as error:
-        # Check this before the file is removed, because that frees space.
-        of_the_disk = disk_error(error, target)
-        _remove(aside)
-        if of_the_disk is None:
-            raise
-        raise of_the_disk from error
+        # Inside, because an interrupt may come as soon as the file is there.
+        _reserve(aside, target)
+        if mode is None:
+            # Some writers replace the file by a new one that only its owner may read.
+            mode = stat.S_IMODE(aside.stat().st_mode)
+        try:
+            yield aside
+            _settle(aside, target, mode)
+        except Exception as error:
+            # Check this before the file is removed, because that frees space.
+            of_the_disk = disk_error(error, target)
+            if of_the_disk is None:
+                raise
+            raise of_the_disk from error
     except BaseException:
         _remove(aside)
         raise
@@ -181,15 +183,13 @@ def _existing_mode(target: Path) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _reserve(target: Path) -> Path:
+def _reserve(aside: Path, target: Path) -> None:
     """Create the empty temporary file, with the permissions that the process gives to new files."""
-    aside = target.parent / f".{temporary_name()}-{target.name[-_KEPT_NAME_LENGTH:]}"
     sweep(target.parent)
     try:
         os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         raise _explained(error, target) from error
-    return aside
 
 
 def _settle(aside: Path, target: Path, mode: int) -> None:

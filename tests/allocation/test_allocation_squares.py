@@ -17,7 +17,7 @@ from partwise.allocation.inference import gibbs as gibbs_module
 from partwise.allocation.inference import labels as labels_module
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
 from partwise.allocation.inference.labels import goes_by_features
-from partwise.allocation.inference.squares import number_of_squares, sweep_squares
+from partwise.allocation.inference.squares import _cuts, number_of_squares, sweep_squares
 from partwise.allocation.kernels.collapsed import count_blocks, keep_rows
 from partwise.allocation.model import MANY_COMPONENTS, SamplePrior
 from partwise.core.data import CountMatrix
@@ -142,3 +142,11 @@ def test_counts_above_each_number(size: int | None, parts: tuple[int, int] | Non
     chosen = COUNTS[:, slice(*(parts or (0, 7)))]
     expected = (chosen[:, :, None] > np.arange(chosen.max() if size is None else size)).sum(axis=0)
     np.testing.assert_array_equal(exceeding(COUNTS, size, parts), expected)
+
+
+def test_cuts_share_out_the_tokens() -> None:
+    """Otherwise one square has most of the work, and threads wait for it."""
+    sizes = np.random.default_rng(0).integers(1, 50, size=400)
+    cuts = _cuts(sizes, 4)
+    assert (cuts[0], cuts[-1]) == (0, 400)
+    np.testing.assert_allclose(np.add.reduceat(sizes, cuts[:-1]), sizes.sum() / 4, atol=50)

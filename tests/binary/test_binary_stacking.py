@@ -1,4 +1,4 @@
-"""Chains from two starts: probabilities of cells that are left out, and the weights that follow from them."""
+"""Weighted chains: probabilities of cells that are left out, and the weights that follow from them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ X = np.array([[1.0, 0.0, 1.0], [0.0, np.nan, 1.0], [0.0, 0.0, 1.0]])
 
 
 def left_out_of(model: BinaryModel, n_draws: int) -> tuple[Cells, np.ndarray]:
-    """Harmonic means over draws, of both starts together, of what is said of each observed cell without it."""
+    """Harmonic means over draws, of all chains together, of what is said of each observed cell without it."""
     cells = Cells.of(BinaryMatrix.build(X), model.kind)
     settings: dict[str, Any] = {"n_draws": n_draws, "burn_in": 50, "thin": 2, "n_chains": 4, "active_threshold": 0.0}
-    algorithm = BinaryCollapsedGibbs(model, "mixed", engine=resolve_engine(), **settings)
+    algorithm = BinaryCollapsedGibbs(model, "mixed", True, engine=resolve_engine(), **settings)
     draws = run(algorithm, cells, key=Key(3), max_iter=algorithm.n_sweeps, progress=False).state.draws
     return cells, 4 * n_draws / draws.left_out.sum(axis=0)
 
@@ -59,39 +59,51 @@ def test_predictions_are_weighted_means_over_chains(model: str) -> None:
     """The same chains one by one: a chain does not depend on how many others there are."""
     mixed = short(model=model, init="mixed")
     assert mixed.chain_weights_.sum() == pytest.approx(1.0)
-    assert mixed.chain_weights_[0] == mixed.chain_weights_[2] == mixed.chain_weights_[4]
-    assert mixed.chain_weights_[1] == mixed.chain_weights_[3]
-    # Means of one start: of chains 0, 2 and 4, which begin as those of init="random" do, and of chains 1 and 3.
-    from_random, from_fit = (
-        _chains_of(model, init, chains) for init, chains in (("random", (0, 2, 4)), ("vb20", (1, 3)))
+    assert np.unique(mixed.chain_weights_).size == 5
+    # Chains 0 to 2 begin as those of init="random" do, the other two as those of init="vb20".
+    chains = [_chain_of(model, init, chain) for chain, init in enumerate(["random"] * 3 + ["vb20"] * 2)]
+    np.testing.assert_allclose(mixed.probabilities_, np.tensordot(mixed.chain_weights_, chains, 1), rtol=1e-12)
+
+
+def _chain_of(model: str, init: str, chain: int) -> np.ndarray:
+    """Prediction of one chain: n times the mean of n of them less n - 1 times that of n - 1."""
+    with_it, without = (
+        n * short(model=model, init=init, n_chains=max(n, 1)).probabilities_ for n in (chain + 1, chain)
     )
-    weights = 3 * mixed.chain_weights_[0], 2 * mixed.chain_weights_[1]
-    expected = weights[0] * from_random + weights[1] * from_fit
-    np.testing.assert_allclose(mixed.probabilities_, expected, rtol=1e-12)
+    return np.asarray(with_it - without)
 
 
-def _chains_of(model: str, init: str, chains: tuple[int, ...]) -> np.ndarray:
-    """Mean prediction of some chains: n of them are n times the mean of n less n - 1 times that of n - 1."""
-    sums = {0: np.zeros(())}
-    for n in range(1, max(chains) + 2):
-        sums[n] = n * short(model=model, init=init, n_chains=n).probabilities_
-    return np.asarray(np.mean([sums[chain + 1] - sums[chain] for chain in chains], axis=0))
-
-
-def test_one_start_has_equal_weights_and_keeps_nothing_by_start() -> None:
+def test_a_third_of_mixed_chains_starts_from_a_fit() -> None:
     assert starts_of("mixed", 1) == ("random",)
-    assert starts_of("vb", 8) == ("vb",)
+    assert starts_of("mixed", 2) == ("random", "vb20")
+    assert starts_of("mixed", 12) == ("random",) * 8 + ("vb20",) * 4
+    assert starts_of("vb", 3) == ("vb",) * 3
+
+
+def test_chains_of_one_start_have_equal_weights() -> None:
     np.testing.assert_array_equal(short(init="random").chain_weights_, 0.2)
     np.testing.assert_array_equal(short(init="mixed", n_chains=1).chain_weights_, 1.0)
     partial = {"model": "beta-dir", "inference": "gibbs-partial"}
     np.testing.assert_array_equal(short(**partial).probabilities_, short(**partial, init="random").probabilities_)
 
 
-def test_starts_that_predict_the_same_count_the_same_whatever_their_chains() -> None:
+def test_chains_that_predict_the_same_count_the_same() -> None:
     cells = Cells.of(BinaryMatrix.build(X), "beta-dir")
-    draws = BinaryDraws.empty(cells, 2, n_chains=5, n_draws=1, n_starts=2)
-    draws.left_out += np.array([[3.0], [2.0]]) / np.linspace(0.1, 0.9, cells.n_cells)
-    np.testing.assert_allclose(draws.chain_weights(), [1 / 6, 1 / 4, 1 / 6, 1 / 4, 1 / 6])
+    draws = BinaryDraws.empty(cells, 2, n_chains=3, n_draws=1, weighs=True)
+    draws.n_kept = 1
+    draws.left_out += 1 / np.linspace(0.1, 0.9, cells.n_cells)
+    np.testing.assert_allclose(draws.chain_weights(), 1 / 3)
+    draws.left_out[1] *= 5  # says a fifth of what the others say of every cell
+    np.testing.assert_allclose(draws.chain_weights(), [0.5, 0.0, 0.5], atol=1e-12)
+
+
+def test_chains_count_the_same_where_memory_does_not_suffice_for_weights() -> None:
+    """The fit itself needs 25 kB, and with weights 14 kB more."""
+    weighted, tight = short(init="mixed"), short(init="mixed", max_memory=30e3)
+    np.testing.assert_array_equal(tight.chain_weights_, 0.2)
+    assert np.ptp(weighted.chain_weights_) > 0
+    np.testing.assert_array_equal(tight.log_joint_draws_, weighted.log_joint_draws_)
+    assert not np.array_equal(tight.probabilities_, weighted.probabilities_)
 
 
 def test_weights_are_reproducible_and_saved(tmp_path: Path) -> None:
@@ -104,5 +116,5 @@ def test_weights_are_reproducible_and_saved(tmp_path: Path) -> None:
 
 def test_the_weight_of_a_start_is_told() -> None:
     mixed = short(init="mixed")
-    assert mixed.facts()["weight of chains from random labels"] == pytest.approx(mixed.chain_weights_[::2].sum())
+    assert mixed.facts()["weight of chains from random labels"] == pytest.approx(mixed.chain_weights_[:3].sum())
     assert "weight of chains from random labels" not in short(init="random").facts()

@@ -19,7 +19,6 @@ from partwise.binary.inference.posterior import (
     posterior_of_draws,
     posterior_of_factors,
 )
-from partwise.binary.inference.starts import starts_of
 from partwise.binary.inference.variational import BinaryVariationalBayes
 from partwise.binary.model import KINDS, BinaryModel
 from partwise.binary.samples import BinarySamples
@@ -50,6 +49,7 @@ _PAPER = {
     "beta_prior": (1.0, 1.0),
     "concentration": 1.0,
     "activation_concentration": 1.0,
+    "init": "random",
     "n_chains": 1,
     "burn_in": 4000,
     "n_draws": 1000,
@@ -94,9 +94,10 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         that are not needed become empty, so choose more parts than you expect.
     init
         Labels that samplers and ``cvb`` start from: ``"random"``, or drawn from a variational fit with ten (``"vb"``)
-        or twenty parts (``"vb20"``). ``"mixed"``: chains of ``"gibbs"`` alternate between ``"random"`` and ``"vb20"``;
-        other algorithms start at random. Chains rarely leave the region in which they start, so predictions weight the
-        two starts by how well each predicts observed cells that are left out.
+        or twenty parts (``"vb20"``). ``"mixed"``: of the chains of ``"gibbs"``, a third has ``"vb20"`` and the others
+        ``"random"``. Predictions weight chains by how well each predicts observed cells that are left out, because
+        chains rarely leave the region in which they start. If this would need more than ``max_memory``, chains count
+        the same. Other algorithms start at random.
     n_draws, burn_in, thin
         Draws kept per chain, sweeps discarded before them, and sweeps per kept draw.
     n_chains
@@ -131,7 +132,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
     probabilities_, probabilities_std_
         Samples x features: the same for P(x = 1), over all chains.
     chain_weights_
-        Weight of each chain of a sampler in ``probabilities_``; equal unless ``init="mixed"``.
+        Weight of each chain of a sampler in ``probabilities_``, for ``"gibbs"`` with ``init="mixed"``; otherwise equal.
     component_cells_
         Average number of observed cells that each part explains.
     beta_prior_
@@ -187,11 +188,11 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
 
     n_components: int = 50
     _: KW_ONLY
-    init: str = "random"
+    init: str = "mixed"
     n_draws: int = 25
     burn_in: int = 150
     thin: int = 4
-    n_chains: int = 8
+    n_chains: int = 12
     max_iter: int | str = 500
     tol: float = 1e-6
     batch_size: int | None = None
@@ -208,14 +209,14 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         model = self._binary_model()
         n_cells = data.shape[0] * data.shape[1] - data.n_missing
         pair = model.kind == "dir-dir"
-        n_starts = len(starts_of(self._start, self.n_chains))
-        sizes: dict[str, Any] = {"pair": pair, "n_starts": n_starts}
-        needed = needed_bytes(self.inference, data.shape, n_cells, model.n_components, self.n_chains, **sizes)
-        refuse_beyond(self.max_memory, needed, self.inference)
+        sizes = self.inference, data.shape, n_cells, model.n_components, self.n_chains
+        refuse_beyond(self.max_memory, needed_bytes(*sizes, pair=pair), self.inference)
+        weighs = self._start == "mixed" and self.n_chains > 1
+        weighs = weighs and needed_bytes(*sizes, pair=pair, weighs_chains=True) <= self.max_memory
         if self.batch_size is not None:
             self._fit_in_batches(model, data)
         elif self.inference in _SAMPLERS:
-            self._fit_by_sampling(model, data)
+            self._fit_by_sampling(model, data, weighs)
         elif self.inference in ("em", "map"):
             self._fit_modes(model, data)
         else:
@@ -226,10 +227,10 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         """Only the collapsed sampler weights starts."""
         return "random" if self.init == "mixed" and self.inference != "gibbs" else self.init
 
-    def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix) -> None:
+    def _fit_by_sampling(self, model: BinaryModel, data: BinaryMatrix, weighs: bool) -> None:
         cells = Cells.of(data, model.kind)
         settings = self._sampler_settings(active_threshold=self._active_share(), engine=self._engine())
-        algorithm = _SAMPLERS[self.inference](model, self._start, **settings)
+        algorithm = _SAMPLERS[self.inference](model, self._start, weighs, **settings)
         most = self._most_sweeps(algorithm)
         state: BinaryGibbsState = self._run(algorithm, cells, max_iter=most, convergence=self._chain_rule).state
         algorithm.keep_at_least_one(cells, state)

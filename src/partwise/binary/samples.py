@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from partwise.binary.inference.activations import Way, activations_of
 from partwise.binary.inference.posterior import Posterior, beta_moments, dirichlet_moments
+from partwise.binary.inference.starts import starts_of
 from partwise.binary.model import BinaryModel, Estimated, Priors
 from partwise.contract.bits import BitModel, checked_cells
 from partwise.contract.model_file import check_array_is
@@ -163,7 +164,8 @@ class BinarySamples(BitModel):
             found["concentration of the activations"] = float(self.activation_concentration_.sum())
         weights = getattr(self, "chain_weights_", np.ones(1))
         if np.ptp(weights) > 0.0:
-            found["weight of chains from random labels"] = float(weights[::2].sum())
+            random = [start == "random" for start in starts_of("mixed", weights.size)]
+            found["weight of chains from random labels"] = float(weights[random].sum())
         return found
 
     def _check_loaded(self) -> None:

@@ -192,7 +192,7 @@ def needed_bytes(
     n_chains: int,
     *,
     pair: bool,
-    n_starts: int = 1,
+    weighs_chains: bool = False,
 ) -> int:
     """Estimate the peak memory of a fit.
 
@@ -207,9 +207,9 @@ def needed_bytes(
     needed += (n_chains if sampler else 1) * _FACTOR_BYTES * (n_rows + n_columns) * n_components
     if sampler:
         needed += n_chains * n_cells * np.dtype(label_type(n_components)).itemsize * (2 if pair else 1)
-    if sampler and n_starts > 1:
-        # Sums of each start, and labels in a second order.
-        needed += (n_starts - 1) * 16 * n_rows * n_columns + (8 * n_starts + n_chains) * n_cells
+    if weighs_chains:
+        # Sums of each chain, and labels in a second order.
+        needed += (n_chains - 1) * 16 * n_rows * n_columns + 9 * n_chains * n_cells
     if inference in ("cvb0", "cvb"):
         needed += 4 * n_cells * n_components
     return needed

@@ -48,6 +48,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
 
     model: BinaryModel
     start: Start = "random"
+    weighs_chains: bool = False
 
     def init(self, key: Key, data: Cells) -> BinaryGibbsState:
         """Labels at random, or drawn from a variational fit."""
@@ -58,7 +59,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         found: list[Any] = [None] * n_chains
 
         def begin(chain: int) -> None:
-            found[chain] = start_labels(key.for_chain(chain), data, self.model, starts[chain % len(starts)])
+            found[chain] = start_labels(key.for_chain(chain), data, self.model, starts[chain])
 
         self.engine.for_each(begin, range(n_chains))
         for labels, row_labels in found:
@@ -75,8 +76,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
 
     def no_draws(self, data: Cells) -> BinaryDraws:
         """Allocate storage for the draws of a round."""
-        n_starts = len(starts_of(self.start, self.n_chains))
-        return BinaryDraws.empty(data, self.model.n_components, self.n_chains, self.n_draws, n_starts)
+        return BinaryDraws.empty(data, self.model.n_components, self.n_chains, self.n_draws, self.weighs_chains)
 
     @property
     def attempts(self) -> int:
@@ -126,7 +126,7 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
         state.draws.priors += state.priors
         learned = "concentration" in self.model.estimated
         totals = [float(own.priors.concentration.sum()) if learned else np.nan for own in models]
-        leave_out = self._leaves_out(data, state, counts) if state.draws.n_starts > 1 else None
+        leave_out = self._leaves_out(data, state, counts) if self.weighs_chains else None
         state.draws.keep(data, moments, component_cells, joint, totals, self.active_threshold, self.engine, leave_out)
 
     def _leaves_out(self, data: Cells, state: BinaryGibbsState, counts: Sequence[tuple[BinaryModel, Any, Any]]) -> Any:

@@ -77,9 +77,9 @@ def cell_moments(rows: FactorMoments, columns: FactorMoments) -> tuple[Floats, F
 class BinaryDraws(KeptDraws):
     """Sums over kept draws of conditional moments given the labels (Rao-Blackwellised), and numbers of each draw.
 
-    Sums of factors are kept by chain. Cells are summed over the chains that share a start: chain i has start i modulo
-    their number. The leading axis of a sum holds means first, squares second. ``left_out``, starts x observed cells,
-    sums 1 / P(value of a cell | all other cells and their labels). It is empty if all chains have one start.
+    Sums of factors are kept by chain. So are those of cells if chains are weighted; otherwise all chains share one sum.
+    The leading axis of a sum holds means first, squares second. ``left_out``, chains x observed cells, sums 1 / P(value
+    of a cell | all other cells and their labels). It has no cells unless chains are weighted.
     """
 
     names: ClassVar[tuple[str, ...]] = (
@@ -99,31 +99,23 @@ class BinaryDraws(KeptDraws):
     left_out: Floats
 
     @classmethod
-    def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int, n_starts: int = 1) -> BinaryDraws:
-        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains, which have ``n_starts`` starts."""
+    def empty(cls, cells: Cells, n_components: int, n_chains: int, n_draws: int, weighs: bool = False) -> BinaryDraws:
+        """Allocate storage for ``n_draws`` draws from ``n_chains`` chains, which are weighted or count the same."""
         n_rows, n_columns = cells.shape
         return cls(
             numbers=cls.no_numbers(n_chains, n_draws),
             n_kept=0,
-            probability=np.zeros((2, n_starts, n_rows, n_columns)),
+            probability=np.zeros((2, n_chains if weighs else 1, n_rows, n_columns)),
             rows=np.zeros((2, n_chains, n_rows, n_components)),
             columns=np.zeros((2, n_chains, n_columns, n_components)),
             component_cells=np.zeros((n_chains, n_components)),
             priors=np.zeros((n_chains, len(Priors._fields), n_components)),
-            left_out=np.zeros((n_starts, cells.n_cells if n_starts > 1 else 0)),
+            left_out=np.zeros((n_chains, cells.n_cells if weighs else 0)),
         )
 
-    @property
-    def n_starts(self) -> int:
-        """Number of different starts."""
-        return len(self.left_out)
-
     def chain_weights(self) -> Floats:
-        """Weight of each chain in predictions: equal within a start; starts are weighted by their left-out cells."""
-        start_of = np.arange(self.n_chains) % self.n_starts
-        n_chains = np.bincount(start_of)
-        weights = stacking_weights(n_chains[:, None] / self.left_out) if self.n_starts > 1 else np.ones(1)
-        return np.asarray((weights / n_chains)[start_of])
+        """Weight of each chain in predictions, by what it says of cells that are left out."""
+        return stacking_weights(self.n_kept / self.left_out)
 
     def keep(
         self,
@@ -147,11 +139,11 @@ class BinaryDraws(KeptDraws):
             found = np.empty((self.n_chains, 2))
             for chain, (rows, columns) in enumerate(moments):
                 first, second = cell_moments(rows.rows(start, stop), columns)
-                at = chain % self.n_starts
+                at = chain % self.probability.shape[1]
                 self.probability[0, at, start:stop] += first
                 self.probability[1, at, start:stop] += second
                 if leave_out is not None:
-                    leave_out(chain, start, stop, first, self.left_out[at])
+                    leave_out(chain, start, stop, first, self.left_out[chain])
                 log_likelihood, observed = log_likelihood_of_block(cells.row_starts, cells.codes, first, start, stop)
                 found[chain] = log_likelihood, first.sum() - observed
             return found
@@ -199,7 +191,7 @@ class Posterior:
 def posterior_of_draws(model: BinaryModel, draws: BinaryDraws) -> Posterior:
     """Averages over the kept draws: of cells over all chains by their weights, of factors over the likeliest chain."""
     kept, best = draws.n_kept, draws.likeliest
-    weights = draws.chain_weights()[: draws.n_starts, None, None] / kept
+    weights = draws.chain_weights()[: draws.probability.shape[1], None, None] / kept
     rows, columns = (_mean_and_std(*(sums[:, best] / kept)) for sums in (draws.rows, draws.columns))
     cells = _mean_and_std(*((draws.probability * weights).sum(axis=1)))
     learned = model.with_priors(draws.priors[best] / kept)

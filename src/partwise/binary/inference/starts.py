@@ -15,16 +15,18 @@ from partwise.engines.local import LocalEngine
 from partwise.sampling.draws import label_type
 
 Start = Literal["random", "vb", "vb20", "mixed"]
-"""``"mixed"``: chains alternate between ``"random"`` and ``"vb20"``."""
+"""``"mixed"``: the last third of the chains have ``"vb20"``, the others ``"random"``."""
 
 # Parts of variational fits. Ten parts and 100 passes are those of the authors' code; twenty predict better.
 _VB_COMPONENTS, _VB_PASSES = {"vb": 10, "vb20": 20}, 100
 
 
 def starts_of(start: Start, n_chains: int) -> tuple[Start, ...]:
-    """The different starts of some chains: chain i has the start at i modulo their number."""
-    both: tuple[Start, ...] = ("random", "vb20")
-    return both[:n_chains] if start == "mixed" else (start,)
+    """The start of each chain."""
+    if start != "mixed":
+        return (start,) * n_chains
+    n_fitted = (n_chains + 1) // 3
+    return ("random",) * (n_chains - n_fitted) + ("vb20",) * n_fitted
 
 
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 import partwise
 
 SHOWN, N_PARTS = (694, 867, 844), 4  # three images that few parts describe well
+INK = 16  # the most that a pixel has: one scale for all panels
 X = load_digits().data
 model = partwise.PoissonNMF(16, random_state=0).fit(X)
 counts = model.transform(X)
@@ -19,9 +20,9 @@ axes = figure.subplots(len(SHOWN), 2 + N_PARTS)
 for row, n in zip(axes, SHOWN, strict=True):
     largest = np.argsort(counts[n])[::-1][:N_PARTS]
     panels = [(X[n], "image"), (counts[n] @ model.components_, "all 16 parts")]
-    panels += [(model.components_[k], f"{counts[n, k]:.0f} × part {k}") for k in largest]
+    panels += [(counts[n, k] * model.components_[k], f"{counts[n, k]:.0f} × part {k}") for k in largest]
     for place, (ax, (pixels, title)) in enumerate(zip(row, panels, strict=True)):
-        ax.imshow(pixels.reshape(8, 8), cmap="Greys" if place < 2 else "BuGn", vmin=0)
+        ax.imshow(pixels.reshape(8, 8), cmap="Greys" if place < 2 else "BuGn", vmin=0, vmax=INK)
         ax.set_title(title, fontsize=9)
         ax.set_xticks([])
         ax.set_yticks([])

@@ -74,6 +74,15 @@ def test_allocation_has_a_likelihood(partwise: Any, counts: Any) -> None:
     assert [float(row["marginal_log_likelihood"]) for row in _rows("rows.csv")] == wanted.values.tolist()
 
 
+def test_text_names_units_in_plain_words(partwise: Any, counts: Any) -> None:
+    found = partwise.json("score", "topics.partwise", "new.csv")
+    told = partwise("score", "topics.partwise", "new.csv").stdout
+    assert f"held-out log-likelihood per token: {found['log_likelihood_per_token']:.5g} nats\n" in told
+    assert f"log-likelihood of whole samples: {found['marginal_log_likelihood']:.8g} nats\n" in told
+    assert "scored by: document completion\n" in told
+    assert "_" not in told
+
+
 def test_long_rows_are_estimated(partwise: Any, counts: Any) -> None:
     write_table("long.csv", counts * 60, SAMPLES, FEATURES)
     words = ["score", "topics.partwise", "long.csv", "--std-error", "0.05"]

@@ -70,6 +70,12 @@ def test_absent_features_are_missing_and_unknown_ones_left_out(models: list[Any]
             assert model.score(named) == model.score(Table(masked, column_labels=NAMES))
 
 
+def test_one_unknown_feature(models: list[Any], counts: np.ndarray) -> None:
+    named = Table(np.column_stack([counts, counts[:, 0]]), column_labels=np.array([*NAMES, "new"]))
+    with pytest.warns(FeatureMatchWarning, match=r"1 further feature of X is left out\.$"):
+        models[0].transform(named)
+
+
 def test_zeros_would_not_do(counts: np.ndarray) -> None:
     """The check above has power: absent features taken for zeros give other activations."""
     model = fitted(PoissonNMF(3, random_state=0, max_iter=50, tol=0.0), counts)

@@ -195,6 +195,8 @@ def test_volcano_and_command(model: PoissonNMF, tmp_path: Path) -> None:
 
     figure = plot_volcano(model.differential(DATA.table, batch="batch"), parts=[1, 3])
     assert [ax.get_title(loc="left") for ax in figure.axes][:2] == ["part 1", "part 3"]  # type: ignore[attr-defined]
+    figure.canvas.draw()  # type: ignore[attr-defined]
+    assert "10" in [label.get_text() for label in figure.axes[0].get_yticklabels()]  # type: ignore[attr-defined]
     write_matrix(tmp_path / "x.npz", DATA.table)
     batch = tmp_path / "batch.csv"
     lines = [f"{name},{b}" for name, b in zip(DATA.table.row_labels, DATA.table.metadata["batch"], strict=True)]

@@ -60,6 +60,8 @@ def test_some_features_without_names() -> None:
     np.testing.assert_array_equal(drawn(ax), COMPONENTS.T[[3, 1]])
     assert names_of(ax) == []
     assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert ax.get_xlabel() == ""
+    assert plot_dictionary(COMPONENTS, NAMES).get_xlabel() == "part"
 
 
 def test_names_are_those_of_the_model() -> None:

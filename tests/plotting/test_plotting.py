@@ -12,7 +12,15 @@ import pytest
 from partwise import PoissonNMF
 from partwise.core.result import Trace
 from partwise.errors import InvalidInputError, MissingDependencyError
-from partwise.plotting import plot_parts_images, plot_top_features, plot_trace, save_figure, top_features
+from partwise.plotting import (
+    plot_column_norms,
+    plot_parts_images,
+    plot_top_features,
+    plot_trace,
+    save_figure,
+    top_features,
+)
+from partwise.plotting.figures import grid
 
 COMPONENTS = np.array([[0.0, 1.0, 3.0, 0.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0, 0.0, 2.0], [0.0] * 6])
 NAMES = ["ape", "bear", "cat", "dog", "eel", "$fox$"]
@@ -39,6 +47,17 @@ def test_images_in_any_order_and_on_one_scale() -> None:
     assert [ax.images[0].get_clim() for ax in figure.axes] == [(0, 3), (0, 3)]
     np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), COMPONENTS[1].reshape(2, 3))
     assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == (2, 1)
+
+
+@pytest.mark.parametrize(("n_panels", "geometry"), [(1, (1, 1)), (5, (1, 5)), (6, (2, 3)), (8, (2, 4)), (11, (3, 4))])
+def test_rows_of_panels_are_filled_evenly(n_panels: int, geometry: tuple[int, int]) -> None:
+    assert grid(n_panels, None, widest=5) == geometry
+
+
+def test_norms_of_parts_that_died_out_leave_the_picture() -> None:
+    assert plot_column_norms([[2.0, 1.0], [4.0, 1e-30]]).get_ylim()[0] == pytest.approx(4e-5)
+    assert plot_column_norms([[2.0, 1.0], [4.0, 0.0]]).get_ylim()[0] == pytest.approx(0.5)
+    assert len(plot_column_norms([[0.0, 0.0]]).lines) == 2
 
 
 def test_surplus_panels_are_empty() -> None:

@@ -106,7 +106,8 @@ def aligned(model: Any, data: Data, *, takes_missing: bool) -> Data:
         )
     if absent.size or n_unknown:
         lacking = f"; the other {absent.size} count as missing" if absent.size else ""
-        unknown = f"; {n_unknown} further features of X are left out" if n_unknown else ""
+        further = "further feature of X is" if n_unknown == 1 else "further features of X are"
+        unknown = f"; {n_unknown} {further} left out" if n_unknown else ""
         told = f"X has {n_matched} of the {known.size} features of the model{lacking}{unknown}."
         warnings.warn(told, FeatureMatchWarning, stacklevel=5)
     n_rows = data.shape[0]

@@ -162,8 +162,14 @@ def part_panels(
 
 
 def grid(n_panels: int, n_columns: int | None, widest: int) -> tuple[int, int]:
-    """Rows and columns of a grid of panels."""
-    columns = n_columns if n_columns is not None else min(n_panels, widest)
+    """Rows and columns of a grid of panels; by default as few rows as `widest` allows, filled evenly.
+
+    Examples
+    --------
+    >>> grid(6, None, widest=5)
+    (2, 3)
+    """
+    columns = n_columns if n_columns is not None else math.ceil(n_panels / math.ceil(max(n_panels, 1) / widest))
     if columns < 1:
         raise InvalidInputError(f"n_columns must be at least 1, got {columns}.")
     return math.ceil(n_panels / columns), columns

@@ -168,7 +168,9 @@ def plot_dictionary(
     width = 1.2 + 0.22 * len(chosen) + (1.2 if named_rows else 0.0)
     ax = figures.given_or_new_axes(ax, width, float(np.clip(_ROW_HEIGHT * len(rows), 2.0, _TALLEST)) + 0.6)
     draw_cells(ax, dictionary[rows], top=top, power=power)
-    short = [title.removeprefix("part ") for title in figures.part_titles(titles, components, chosen)]
+    long = figures.part_titles(titles, components, chosen)
+    short = [title.removeprefix("part ") for title in long]
+    ax.set_xlabel("part" if short != long else "", fontsize=6)
     upright = max(len(title) for title in short) > _LONGEST_FLAT
     ax.set_xticks(np.arange(len(chosen)), short, fontsize=6, rotation=90 if upright else 0)
     ax.tick_params(length=0)

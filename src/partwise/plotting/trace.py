@@ -88,6 +88,7 @@ def plot_trace(
 
 _DASHES = ("-", "--", ":", "-.")
 _MOST_NAMED = 12
+_SMALLEST_NORM = 1e-5  # of the largest: what is below is not drawn
 
 
 def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> figures.Axes:
@@ -105,7 +106,8 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> figures
     Returns
     -------
     Axes
-        The axes, with a logarithmic scale. Nearly empty parts are thin and grey.
+        The axes, with a logarithmic scale that ends at a 100,000th of the largest sum. Nearly empty parts are thin and
+        grey.
 
     Examples
     --------
@@ -130,6 +132,9 @@ def plot_column_norms(model: Any, *, title: str = "", ax: Any = None) -> figures
         dashes = _DASHES[position // len(figures.COLOURS) % len(_DASHES)]
         colour = figures.COLOURS[position % len(figures.COLOURS)]
         ax.semilogy(iterations, drawable[:, k], color=colour, linestyle=dashes, linewidth=1.5, label=label)
+    if norms.max() > 0:
+        # a part that died out would squeeze the others into a corner
+        ax.set_ylim(bottom=max(float(np.nanmin(drawable)) / 2, _SMALLEST_NORM * float(norms.max())))
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
     return figures.finish_axes(ax, "iteration", "sum of the part's column", title=title)

@@ -53,12 +53,13 @@ def plot_volcano(
         more = found.mean[k] > 0
         for rows, colour, label in (
             (known & ~sure, GREY, f"not sure (false sign rate above {lfsr:g})"),
-            (sure & more, BLUE, "the part has more"),
-            (sure & ~more, ORANGE, "the part has less"),
+            (sure & more, BLUE, "more in the part"),
+            (sure & ~more, ORANGE, "less in the part"),
         ):
             look: dict[str, Any] = {"s": 5, "color": colour, "linewidths": 0, "alpha": 0.6, "rasterized": True}
             ax.scatter(found.mean[k][rows], size[rows], label=label, **look)
         ax.set_yscale("symlog", linthresh=2.0)
+        ax.yaxis.set_major_formatter("{x:g}")
         marks = np.flatnonzero(sure & more)
         best = marks[np.argsort(-found.mean[k][marks], kind="stable")][:n]
         for rank, f in enumerate(best):

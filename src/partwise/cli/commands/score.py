@@ -19,6 +19,17 @@ EXAMPLES = (
     "partwise score topics.partwise new_counts.npz",
     "partwise score topics.partwise new_counts.npz -o rows.csv --json",
 )
+_LABELS = {
+    "score": "scored by",
+    "held_out_tokens": "held-out tokens",
+    "log_likelihood_per_token": "held-out log-likelihood per token",
+    "log_likelihood_per_cell": "held-out log-likelihood per cell",
+    "tokens": "all tokens",
+    "marginal_log_likelihood": "log-likelihood of whole samples",
+    "marginal_std_error": "its standard error",
+    "coherence": "NPMI coherence",
+}
+_TOTALS = {"held_out_tokens", "tokens", "marginal_log_likelihood"}  # large numbers, shown with all their digits
 
 
 def command(
@@ -66,7 +77,7 @@ def command(
     if output is not None:
         labels = table.row_labels if table.row_labels is not None else [str(n) for n in range(table.shape[0])]
         write_columns(output, {"sample": labels, **columns})
-    lines = [f"{name.replace('_', ' ')}: {_shown(name, value)}" for name, value in facts.items()]
+    lines = [f"{_LABELS.get(name, name.replace('_', ' '))}: {_shown(name, value)}" for name, value in facts.items()]
     about = {"model": model, "data": data, "n_samples": table.shape[0]}
     return Outcome(about | facts | {"output": output}, lines, [output])
 
@@ -110,4 +121,5 @@ def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:
 
 def _shown(name: str, value: Any) -> str:
     unit = " nats" if "log_likelihood" in name or "std_error" in name else ""
-    return f"{value:.8g}{unit}" if isinstance(value, float) else str(value)
+    digits = 8 if name in _TOTALS else 5
+    return f"{value:.{digits}g}{unit}" if isinstance(value, float) else str(value)

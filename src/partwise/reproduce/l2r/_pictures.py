@@ -135,6 +135,6 @@ def _panels(names: list[str], x_label: str, y_label: str) -> tuple[Figure, list[
 def _legend(figure: Figure, ax: Any) -> Figure:
     handles, labels = ax.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    look = {"loc": "outside lower center", "ncols": 5 if len(unique) == 5 else 4, "fontsize": 7, "frameon": False}
-    figure.legend(unique.values(), unique.keys(), **look)
+    columns = 5 if len(unique) == 5 else 4
+    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=columns, fontsize=7, frameon=False)
     return figure

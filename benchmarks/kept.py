@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -100,7 +101,37 @@ CHOSEN = (
         "log-likelihood of an unseen document: error after equal time",
     ),
 )
+# What each row of the picture compares, and the packages that it compares with.
+COMPARED = {
+    "allocation_curve": "LDA, perplexity at equal time",
+    "allocation_heldout": "LDA, perplexity after 400 sweeps",
+    "allocation_many": "LDA, 1,000 topics: time, memory",
+    "allocation_peers": "LDA, time and perplexity",
+    "allocation_race": "LDA, time to the same perplexity",
+    "allocation_threads": "the same on two threads",
+    "allocation_tokens": "LDA, time of a sweep",
+    "batches_peers": "cells in batches",
+    "binary_held_out": "binary, log-loss of held-out cells",
+    "binary_nbmf_mm": "binary, time to the same likelihood",
+    "gamma_poisson_peers": "gamma-Poisson, time and prediction",
+    "gamma_poisson_sweep": "gamma-Poisson, time of a sweep",
+    "new_rows": "LDA, new rows per second",
+    "poisson_iteration": "Poisson NMF, time of an iteration",
+    "poisson_target": "Poisson NMF, time to the same likelihood",
+    "recommend": "lists, NDCG@20 and time",
+}
+PACKAGES = ("tomotopy", "scikit-learn", "gensim", "lda", "cNMF", "nbmf-mm", "hpfrec", "poismf", "implicit", "cmfrec")
+COSTS = ("ns", "ms", "s", "CPU s", "rows/s", "MB")
 _HEAD = "| | data | partwise | other tool | partwise is | measured by |\n|---|---|---|---|---|---|\n"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A line in the picture: how many times better, whether in time or memory, and whether measured under load."""
+
+    advantage: float
+    cost: bool
+    loaded: bool
 
 
 def load() -> list[dict[str, Any]]:
@@ -208,38 +239,41 @@ def advantage(line: Line) -> float:
 
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
-    """Draw one row per benchmark and peer, and one point per line: how many times better than the peer."""
+    """Draw one row per benchmark and package, and one point per line: how many times better than the package."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows: dict[str, list[tuple[float, bool]]] = {}
+    rows: dict[str, list[Point]] = {}
     for result in results:
         loaded = under_load(result)
         for line in map(Line.from_json, result["lines"]):
-            # Partwise beside itself is in the tables.
-            if line.ratio is not None and not line.peer_name.startswith(
-                ("partwise", "PoissonNMF", "CSR", "the same", "without")
-            ):
-                peer = line.peer_name.partition(",")[0]
-                rows.setdefault(f"{result['name']}: {peer}", []).append((advantage(line), loaded))
+            # Comparisons with our own code are in the tables.
+            if line.ours is not None and line.ratio is not None and line.peer_name.startswith(PACKAGES):
+                peer = re.split("[ ,]", line.peer_name)[0]
+                point = Point(advantage(line), line.ours.unit in COSTS, loaded)
+                rows.setdefault(f"{COMPARED.get(result['name'], result['name'])}: {peer}", []).append(point)
     with matplotlib.rc_context({"svg.hashsalt": "partwise", "font.size": 8}):
-        figure, axes = pyplot.subplots(figsize=(7.2, 0.25 * len(rows) + 0.9), layout="constrained")
+        figure, axes = pyplot.subplots(figsize=(7.2, 0.25 * len(rows) + 1.1), layout="constrained")
         _points(axes, rows)
         figure.savefig(path, metadata={"Date": None})
         pyplot.close(figure)
 
 
-def _points(axes: Axes, rows: dict[str, list[tuple[float, bool]]]) -> None:
+def _points(axes: Axes, rows: dict[str, list[Point]]) -> None:
     for height, points in enumerate(rows.values()):
-        for value, loaded in points:
-            color = "#0072B2" if value >= 1 else "#D55E00"
-            axes.plot(value, height, "o", color=color, fillstyle="none" if loaded else "full", markersize=5)
+        for point in points:
+            color = "#0072B2" if point.advantage >= 1 else "#D55E00"
+            marker, fill = "o" if point.cost else "D", "none" if point.loaded else "full"
+            axes.plot(point.advantage, height, marker, color=color, fillstyle=fill, markersize=5 if point.cost else 4)
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set(xscale="log", yticks=range(len(rows)), yticklabels=list(rows), ylim=(len(rows) - 0.5, -0.5))
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("better than the peer by this factor\n(orange: worse; hollow: measured under load)")
+    axes.set_xlabel(
+        "partwise is better by this factor (orange: worse)\n"
+        "circle: time or memory; diamond: accuracy\nhollow: measured on a busy machine"
+    )
     axes.grid(axis="x", color="0.9")
 
 

@@ -205,7 +205,7 @@ def table() -> str:
 
 def _presence_table() -> str:
     heads = ["samples", "parts", "counts", "F1", "F1 of SigProfilerAssignment", "counts on absent parts"]
-    heads += ["the same of SigProfilerAssignment", "intervals cover all parts", "present parts above 50 counts"]
+    heads += ["the same of SigProfilerAssignment", "coverage of all parts", "coverage of present parts above 50 counts"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for world in WORLDS:
         for n_parts in (8, N_PARTS):

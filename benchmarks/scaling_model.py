@@ -91,13 +91,13 @@ def _draw(measured: list[Run], predicted: list[float], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
-    for fitted, marker, label in ((True, "o", "fitted to"), (False, "s", "predicted")):
+    for fitted, marker, label in ((True, "o", "fitted"), (False, "s", "predicted")):
         chosen = [(m, run.seconds) for run, m in zip(measured, predicted, strict=True) if run.fitted == fitted]
         axes.plot(*zip(*chosen, strict=True), marker, label=label)
     ends = [0.5 * min(predicted), 2 * max(predicted)]
-    axes.plot(ends, ends, "k:", linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration, model")
-    axes.set_ylabel("seconds per iteration, measured")
+    axes.plot(ends, ends, "k:", linewidth=1, label="model = measured")
+    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration by the model")
+    axes.set_ylabel("measured seconds per iteration")
     axes.legend()
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})

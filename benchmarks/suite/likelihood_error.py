@@ -57,9 +57,7 @@ def measure(settings: Settings) -> Iterator[Line]:
             if setting.n_draws in _COMPARED:
                 yield _line(name, setting, peers, goal)
     if curves:
-        draw_curves(
-            "likelihood_error.png", curves, "processor time per document (ms)", "root mean squared error of log p"
-        )
+        draw_curves("likelihood_error.png", curves, "processor time per document (ms)", "RMS error of log p (nats)")
 
 
 def _run(documents: Documents, repeats: int) -> tuple[list[Setting], list[Setting]]:

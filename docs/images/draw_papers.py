@@ -20,33 +20,37 @@ DIGITS = 6
 Steps = Mapping[str, Any]
 
 
-class Replay:
-    """Answers like a notebook, but knows results only: a step that was not kept is an error."""
-
-    quick = False
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self.figures: dict[str, Any] = {}
-
-    def step(self, name: str, *_: Any, **__: Any) -> Any:
-        """The kept result."""
-        return self._steps[name]
-
-    def figure(self, name: str, figure: Any) -> None:
-        """Take in a figure."""
-        self.figures[name] = figure
-
-
 def keep_l2r(steps: Steps) -> dict[str, Any]:
-    """Document completion by collection; Figure 3 by collection: the reference, and totals by method and draws."""
+    """Results by collection: divergence and error by draws, error by length, document completion, and Figure 3."""
     from partwise.reproduce.l2r._methods import FULL
 
-    completion, totals = {}, {}
+    kept: dict[str, Any] = {"by_draws": {}, "lengths": {}, "by_length": {}, "completion": {}}
     for name in FULL.small:
-        found = [value for step, value in steps.items() if step.startswith(f"{name}, ") and step.endswith("completion")]
-        if found:
-            completion[name] = found[0]
+        known = {step.removeprefix(f"{name}, "): value for step, value in steps.items() if step.startswith(f"{name}, ")}
+        for step, value in known.items():
+            kind, _, rest = step.partition(", ")
+            if step.endswith(" times") and kind.endswith(" enumerable documents"):
+                method, draws, _ = rest.rsplit(", ", 2)
+                curve = kept["by_draws"].setdefault(name, {}).setdefault(method, {})
+                curve[draws.removesuffix(" draws")] = {key: value[key] for key in ("divergence", "error")}
+            elif step == "mean length of enumerable documents":
+                kept["lengths"][name] = value
+            elif kind.endswith(" documents of all lengths") and rest != "exact":
+                lines = kept["by_length"].setdefault(name, {"n_draws": FULL.draws[1], "lengths": [], "errors": {}})
+                if rest == "mean lengths":
+                    lines["lengths"] = value
+                else:
+                    lines["errors"][rest.rpartition(", ")[0]] = value
+            elif rest == "completion":
+                kept["completion"][name] = value
+    return {**kept, "figure3": _figure3(steps)}
+
+
+def _figure3(steps: Steps) -> dict[str, Any]:
+    """By collection: the reference, and totals by method and draws."""
+    from partwise.reproduce.l2r._methods import FULL
+
+    totals = {}
     for name in FULL.large:
         head = f"{name}, {FULL.large_documents} documents, all words, "
         known = {step.removeprefix(head): value for step, value in steps.items() if step.startswith(head)}
@@ -58,14 +62,20 @@ def keep_l2r(steps: Steps) -> dict[str, Any]:
                 method, draws, _ = step.rsplit(", ", 2)
                 by_method.setdefault(method, {})[draws.removesuffix(" draws")] = value
         totals[name] = {"reference": known["auto"], "totals": by_method}
-    return {"completion": completion, "figure3": totals}
+    return totals
 
 
 def draw_l2r(kept: dict[str, Any]) -> dict[str, Any]:
-    """Figure 3, and document completion."""
+    """Figures 1 to 3, error by length, and document completion."""
     from partwise.reproduce.l2r import _pictures
+    from partwise.reproduce.l2r._methods import FULL
 
+    curves = kept["by_draws"]
     return {
+        "figure1": _pictures.left_to_right_beside_direct(curves, kept["lengths"], FULL.draws[-1]),
+        "figure2": _pictures.curves_by_draws(curves, "divergence", "KL divergence"),
+        "figure2_error": _pictures.curves_by_draws(curves, "error", "RMS error of log p (nats)"),
+        "length": _pictures.errors_by_length(kept["by_length"]),
         "completion": _pictures.completion(kept["completion"]),
         "figure3": _pictures.totals_by_draws(kept["figure3"]),
     }
@@ -97,17 +107,20 @@ def draw_gap(kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_nbmf(steps: Steps) -> dict[str, Any]:
-    """The steps of Figure 11."""
-    return {step: value for step, value in steps.items() if step.startswith("fig11, ")}
+    """The curves of Figure 11: by data set and method, one for each split."""
+    curves: dict[str, dict[str, list[Any]]] = {}
+    for step, value in steps.items():
+        if step.startswith("fig11, "):
+            _, dataset, method, _ = step.split(", ")
+            curves.setdefault(dataset, {}).setdefault(method, []).append(value)
+    return {"figure11": curves}
 
 
 def draw_nbmf(kept: dict[str, Any]) -> dict[str, Any]:
     """Figure 11."""
     from partwise.reproduce.nbmf import convergence
 
-    replay: Any = Replay(kept)
-    convergence.make(replay)
-    return replay.figures
+    return {"figure11_convergence": convergence.picture(kept["figure11"])}
 
 
 KEEP: dict[str, Callable[[Steps], dict[str, Any]]] = {"gap": keep_gap, "l2r": keep_l2r, "nbmf": keep_nbmf}

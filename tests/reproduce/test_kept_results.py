@@ -44,6 +44,12 @@ def test_what_pictures_need_is_kept(drawing: ModuleType, tmp_path: Path, monkeyp
     (tmp_path / "l2r").mkdir()
     steps = {
         "table 1, ap, 100 words": {"documents": 3},
+        "ap, 200 enumerable documents, exact": [-3.0],
+        "ap, 200 enumerable documents, smc, 10 draws, 10 times": {"divergence": [0.1], "error": [0.2], "bias": 0.3},
+        "ap, mean length of enumerable documents": 9.5,
+        "ap, 195 documents of all lengths, exact": [-3.0],
+        "ap, 195 documents of all lengths, mean lengths": [2.5, 5.0],
+        "ap, 195 documents of all lengths, L2R, S' = 1, 100 draws": [0.5, 0.25],
         "ap, 191 documents, completion": {"exact": [-4.123456789], "completion": [-4.5], "n_tokens": [2.0]},
         "kos, 100 documents, all words, auto": {"total": -10.0, "std_error": 0.1, "tokens": 5.0},
         "kos, 100 documents, all words, L2R, S' = 1, 10 draws, 10 times": [-11.0, -12.0],
@@ -52,6 +58,9 @@ def test_what_pictures_need_is_kept(drawing: ModuleType, tmp_path: Path, monkeyp
     (tmp_path / "results.json").write_text(json.dumps(results))
     drawing.keep("l2r", tmp_path)
     assert json.loads((tmp_path / "l2r" / "results.json").read_text()) == {
+        "by_draws": {"ap": {"smc": {"10": {"divergence": [0.1], "error": [0.2]}}}},
+        "lengths": {"ap": 9.5},
+        "by_length": {"ap": {"n_draws": 100, "lengths": [2.5, 5], "errors": {"L2R, S' = 1": [0.5, 0.25]}}},
         "completion": {"ap": {"exact": [-4.12346], "completion": [-4.5], "n_tokens": [2]}},
         "figure3": {
             "kos": {
@@ -60,4 +69,9 @@ def test_what_pictures_need_is_kept(drawing: ModuleType, tmp_path: Path, monkeyp
             }
         },
     }
-    assert [path.name for path in drawing.draw("l2r", tmp_path)] == ["completion.png", "figure3.png"]
+
+
+def test_splits_of_figure_11_are_kept(drawing: ModuleType) -> None:
+    steps = {f"fig11, animals, bICA-5, split {number}": {"perplexity": [number]} for number in range(2)}
+    kept = drawing.keep_nbmf({**steps, "dir-dir, Beta-Dir, start vb": {}})
+    assert kept == {"figure11": {"animals": {"bICA-5": [{"perplexity": [0]}, {"perplexity": [1]}]}}}

@@ -153,7 +153,7 @@ def _picture(log_p: Floats, sparse: Floats) -> Any:
         (right, sparse - sparse[:, :1], "gain of sparseness", 0.05),
     ):
         low, high = np.quantile(values, [0.1, 0.9], axis=0)
-        ax.fill_between(iterations, low, high, alpha=0.25, label="8 of 10 matrices")
+        ax.fill_between(iterations, low, high, alpha=0.25, label="middle 80% of matrices")
         ax.plot(iterations, values.mean(axis=0), marker="o", markersize=3, label="mean")
         ax.axhline(goal, color="black", linewidth=0.8, linestyle="--", label="paper")
         ax.set_xscale("symlog", linthresh=10)

@@ -56,9 +56,9 @@ def picture(results: dict[str, Any]) -> Figure:
         ax.errorbar(means, heights, xerr=spread, fmt="o", color=BLUE, markersize=5)
         ax.axvline(float(np.mean(found["true prior"])), color=ORANGE, linewidth=1.2)
         ax.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
-        ax.set_xlim(0.0, max(1.05, 1.1 * float(means.max())))
+        ax.set_xlim(-0.04, max(1.05, 1.1 * float(means.max())))
         ax.set_yticks(heights, FAMILIES, fontsize=8)
         finish_axes(ax, title=name, title_place="center", tick_size=8)
-    units = "in units of maximum likelihood's (dotted); orange: with the true prior"
+    units = "as a share of that of maximum likelihood (dotted); orange: with the true prior"
     figure.supxlabel(f"mean squared error, {units}", fontsize=9)
     return figure

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import RectBivariateSpline
 
 from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
@@ -44,12 +45,15 @@ def _iterates(X: Any, name: str, n_iterations: int, n_draws: int) -> Any:
 
 def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> Figure:
     """As in the paper and, at the right, what the iterates do."""
-    figure = new_figure(8.4, 4.2)
+    figure = new_figure(8.4, 4.5)
     whole, near = figure.subplots(1, 2)
     axis, cost = np.array(surface["axis"]), np.array(surface["cost"])
     levels = cost.min() + np.geomspace(0.05, np.ptp(cost), 25)
+    # Splines between the points of the grid, which is too coarse for the right panel.
+    fine = np.linspace(axis[0], axis[-1], 16 * axis.size)
+    smooth = RectBivariateSpline(axis, axis, cost)(fine, fine)
     for ax in (whole, near):
-        ax.contour(axis, axis, cost, levels=levels, colors="0.75", linewidths=0.7)
+        ax.contour(fine, fine, smooth, levels=levels, colors="0.75", linewidths=0.7)
         ax.plot([0, mean], [mean, 0], color="0.4", linewidth=0.8, linestyle="--", label="$w_1 + w_2$ = mean")
         for name in reversed(ALGORITHMS):
             path = np.array(iterates[name])
@@ -60,6 +64,7 @@ def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> 
     middle, reach = (points.min(axis=0) + points.max(axis=0)) / 2, 0.6 * np.ptp(points, axis=0).max()
     near.set_xlim(middle[0] - reach, middle[0] + reach)
     near.set_ylim(middle[1] - reach, middle[1] + reach)
+    near.set_title("the same, enlarged", fontsize=9)
     whole.set_ylabel("$w_2$")
     whole.legend(fontsize=8)
     return figure

@@ -175,6 +175,10 @@ def _n_held(found: Curve) -> int:
     return int(np.sum(norms > 0.01 * norms.sum()))
 
 
+def _written(name: str) -> str:
+    return name.upper() if name.startswith("mcem") else name
+
+
 def column_norms(results: dict[str, list[Curve]]) -> Figure:
     """Norms of the columns of the dictionary against CPU seconds, one panel per algorithm."""
     figure = new_figure(8.0, 3.2)
@@ -182,7 +186,7 @@ def column_norms(results: dict[str, list[Curve]]) -> Figure:
     for ax, name in zip(axes, ("mcem-c", "mcem-ch", "thorough"), strict=True):
         found = results[name][0]
         ax.plot(np.cumsum(found["seconds"]), found["norms"], linewidth=0.9, drawstyle="steps-post")
-        ax.set_title(name.upper() if name.startswith("mcem") else name, fontsize=9)
+        ax.set_title(_written(name), fontsize=9)
         ax.set_xlabel("CPU seconds")
     axes[0].set_ylabel("norms of the columns")
     return figure
@@ -193,16 +197,19 @@ def likelihoods(results: dict[str, list[Curve]]) -> Figure:
     figure = new_figure(9.0, 4.0)
     axes = figure.subplots(1, 2)
     ends = [run["scores"][-1] for runs in results.values() for run in runs]
-    for ax, lowest in zip(axes, (min(ends), float(np.quantile(ends, 0.25))), strict=True):
+    views = {"all algorithms": min(ends), "enlarged, MCEM is below": float(np.quantile(ends, 0.25))}
+    for ax, (title, lowest) in zip(axes, views.items(), strict=True):
         for name, runs in results.items():
             for number, run in enumerate(runs):
                 seconds = np.cumsum(run["seconds"])[np.array(run["marks"]) - 1]
-                look = {"color": COLORS[name], "linewidth": 1.1, "marker": ".", "label": "" if number else name}
-                ax.errorbar(seconds, run["scores"], run["errors"], **look)
+                look = {"color": COLORS[name], "linewidth": 1.1, "marker": "."}
+                ax.errorbar(seconds, run["scores"], run["errors"], label="" if number else _written(name), **look)
         span = max(ends) - lowest + 1.0
         ax.set_ylim(lowest - 0.3 * span, max(ends) + 0.1 * span)
         ax.set_xscale("log")
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+        ax.set_title(title, fontsize=9)
         ax.set_xlabel("CPU seconds")
-    axes[0].set_ylabel(f"marginal log-likelihood of {N_SCORED} documents")
+    axes[0].set_ylabel(f"marginal log-likelihood of {N_SCORED} documents, nats")
     axes[0].legend(fontsize=8)
     return figure

@@ -58,7 +58,7 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 4.0, 6.0, 8.0)))
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.minorticks_off()
-    labels = "mean length of the documents evaluated", f"divergence of DS over method's, S = {n_draws}"
+    labels = "mean length of the documents (tokens)", f"divergence of DS / of the method, S = {n_draws}"
     finish_axes(ax, *labels, label_size=9, tick_size=7)
     return _legend(figure, ax)
 
@@ -66,7 +66,7 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
 def errors_by_length(results: Mapping[str, Any]) -> Figure:
     """Error of log p against the length of documents."""
     n_draws = next(iter(results.values()))["n_draws"]
-    figure, axes = _panels(list(results), "length of the document", f"RMS error of log p, S = {n_draws}")
+    figure, axes = _panels(list(results), "length of the document (tokens)", f"error of log p (nats), S = {n_draws}")
     for ax, result in zip(axes, results.values(), strict=False):
         for name, errors in result["errors"].items():
             _line(ax, name, result["lengths"], np.asarray(errors, dtype=np.float64)[:, None])
@@ -81,15 +81,15 @@ def totals_by_draws(results: Mapping[str, Any]) -> Figure:
     for ax, result in zip(axes, results.values(), strict=False):
         reference, tokens = result["reference"], result["reference"]["tokens"]
         level = reference["total"] / tokens
-        ax.axhline(level, color=GREY, linewidth=1.0, linestyle=":")
+        ax.axhline(level, color=GREY, linewidth=1.0, linestyle=":", label="auto")
         lowest = level
         for name, points in result["totals"].items():
             values = np.array([np.mean(totals) for totals in points.values()]) / tokens
-            _line(ax, name, [int(n_draws) for n_draws in points], values[:, None])
+            # Direct sampling is so far below that it would hide all the others.
             if name != "DS":
+                _line(ax, name, [int(n_draws) for n_draws in points], values[:, None])
                 lowest = min(lowest, values.min())
         ax.set_xscale("log")
-        # Direct sampling is so far below that it would hide all the others.
         high = ax.get_ylim()[1]
         ax.set_ylim(lowest - 0.15 * (high - lowest), high)
     return _legend(figure, axes[0])
@@ -97,7 +97,7 @@ def totals_by_draws(results: Mapping[str, Any]) -> Figure:
 
 def completion(results: Mapping[str, Any]) -> Figure:
     """Document completion against the exact predictive probability, one point per document."""
-    figure, axes = _panels(list(results), "exact log p per held-out token", "document completion")
+    figure, axes = _panels(list(results), "exact log p per held-out token (nats)", "log p by completion (nats)")
     for ax, result in zip(axes, results.values(), strict=False):
         exact, plugged = np.array(result["exact"]), np.array(result["completion"])
         ax.scatter(exact, plugged, s=6, color="#0072B2", alpha=0.5, linewidths=0)
@@ -117,7 +117,7 @@ def _line(ax: Any, name: str, positions: Sequence[float], values: Any) -> None:
 
 
 def _panels(names: list[str], x_label: str, y_label: str) -> tuple[Figure, list[Any]]:
-    rows, columns = grid(len(names), None, 3)
+    rows, columns = grid(len(names), None, 2 if len(names) == 4 else 3)
     figure = new_figure(max(columns, 2) * _PANEL[0], rows * _PANEL[1] + 0.5)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax, name in zip(axes, names, strict=False):
@@ -135,5 +135,6 @@ def _panels(names: list[str], x_label: str, y_label: str) -> tuple[Figure, list[
 def _legend(figure: Figure, ax: Any) -> Figure:
     handles, labels = ax.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=4, fontsize=7, frameon=False)
+    columns = 5 if len(unique) == 5 else 4
+    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=columns, fontsize=7, frameon=False)
     return figure

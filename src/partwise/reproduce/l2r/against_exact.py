@@ -61,9 +61,12 @@ def by_length(
         errors = np.stack([method.estimate(chosen, n_draws, seed).values - truth for seed in seeds])
         return [root_mean_square(errors[:, groups == group]) for group in np.unique(groups)]
 
+    def mean_lengths() -> list[float]:
+        return [float(chosen.lengths[groups == group].mean()) for group in np.unique(groups)]
+
     return {
         "n_draws": n_draws,
-        "lengths": [float(chosen.lengths[groups == group].mean()) for group in np.unique(groups)],
+        "lengths": notebook.step(f"{name}, mean lengths", mean_lengths),
         "errors": {
             method.name: notebook.step(f"{name}, {method.name}, {n_draws} draws", evaluate, method)
             for method in methods

@@ -129,13 +129,14 @@ class Dimensioned:
         self.by_draws[corpus.name] = against_exact.by_draws(notebook, corpus, estimators, sizes)
         self.by_length[corpus.name] = against_exact.by_length(notebook, corpus, estimators, sizes)
         self.completion[corpus.name] = against_exact.calibrate(notebook, corpus, sizes)
-        self.lengths[corpus.name] = float(enumerable(corpus, sizes.documents).lengths.mean())
+        evaluated = enumerable(corpus, sizes.documents).lengths
+        self.lengths[corpus.name] = notebook.step(f"{corpus.name}, mean length of enumerable documents", evaluated.mean)
 
     def draw(self, notebook: Notebook, sizes: EvaluationSizes) -> None:
         """Figures 1 and 2 and their companions, and the tables behind them."""
         notebook.figure("figure1", _pictures.left_to_right_beside_direct(self.by_draws, self.lengths, sizes.draws[-1]))
         notebook.figure("figure2", _pictures.curves_by_draws(self.by_draws, "divergence", "KL divergence"))
-        notebook.figure("figure2_error", _pictures.curves_by_draws(self.by_draws, "error", "RMS error of log p"))
+        notebook.figure("figure2_error", _pictures.curves_by_draws(self.by_draws, "error", "RMS error of log p (nats)"))
         notebook.figure("length", _pictures.errors_by_length(self.by_length))
         notebook.figure("completion", _pictures.completion(self.completion))
         _write_errors(notebook, self.by_draws, sizes)

@@ -27,8 +27,8 @@ def make(notebook: Notebook) -> None:
         mean = np.mean(runs, axis=0)
         ax.semilogx(lengths.concentrations, mean, style, color=colour, markersize=4, label=f"{size} x {size}")
         rows.append([size, *(f"{value:.4f}" for value in mean), f"{np.ptp(mean):.4f}"])
-    label = "concentration of the fit (the data have 1 for each part)"
-    finish_axes(ax, label, "perplexity", label_size=8, legend_size=7)
+    label = "total concentration c of the fit (data: c = 10)"
+    finish_axes(ax, label, "perplexity (nats per cell)", label_size=8, legend_size=7)
     notebook.figure("concentration", figure)
     head = ["size", *(f"{value:g}" for value in lengths.concentrations), "largest difference"]
     notebook.table("Concentration of the fit: mean perplexity", head, rows)

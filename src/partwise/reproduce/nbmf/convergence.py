@@ -1,7 +1,8 @@
 """Figure 11: perplexity of held-out cells along the iterations of the variational methods."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from partwise.binary.estimator import BinaryNMF
 from partwise.binary.inference.posterior import posterior_of_counts
 from partwise.binary.model import BinaryModel
-from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, panel_grid
+from partwise.plotting.figures import BLUE, GREY, ORANGE, FigureBase, finish_axes, panel_grid
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf._data import Split, bits, random_split
 from partwise.reproduce.nbmf._methods import RunLengths, beta_dir_vb, bica, collapsed_bica, run_lengths
@@ -23,20 +24,26 @@ _MAKERS: dict[str, tuple[Callable[..., BinaryNMF], str, str]] = {
 
 
 def make(notebook: Notebook) -> None:
-    """A panel for each data set, averages over the splits."""
+    """Run everything, and draw."""
     lengths = run_lengths(notebook.quick)
-    figure, axes = panel_grid(None, len(lengths.datasets), 2.6, 2.2, widest=3)
-    for ax, dataset in zip(axes, lengths.datasets, strict=True):
-        for method, (_, colour, style) in _MAKERS.items():
-            runs = [
-                notebook.step(f"fig11, {dataset}, {method}, split {number}", _run, method, dataset, number, lengths)
-                for number in range(lengths.n_splits)
-            ]
+    found: dict[str, Any] = {dataset: {method: [] for method in _MAKERS} for dataset in lengths.datasets}
+    for dataset, method, number in product(lengths.datasets, _MAKERS, range(lengths.n_splits)):
+        step = f"fig11, {dataset}, {method}, split {number}"
+        found[dataset][method].append(notebook.step(step, _run, method, dataset, number, lengths))
+    notebook.figure("figure11_convergence", picture(found))
+
+
+def picture(found: Mapping[str, Any]) -> FigureBase:
+    """A panel for each data set, averages over the splits."""
+    figure, axes = panel_grid(None, len(found), 2.6, 2.2, widest=3)
+    for ax, (dataset, runs_by_method) in zip(axes, found.items(), strict=True):
+        for method, runs in runs_by_method.items():
+            _, colour, style = _MAKERS[method]
             mean = np.mean([run["perplexity"] for run in runs], axis=0)
             ax.semilogx(runs[0]["iteration"], mean, color=colour, linestyle=style, label=method)
         look: dict[str, Any] = {"title": dataset, "title_place": "center", "label_size": 8, "tick_size": 7}
-        finish_axes(ax, "iteration", "perplexity", legend_size=7 if ax is axes[0] else None, **look)
-    notebook.figure("figure11_convergence", figure)
+        finish_axes(ax, "iteration", "perplexity (nats per cell)", legend_size=7 if ax is axes[0] else None, **look)
+    return figure
 
 
 def _run(method: str, dataset: str, number: int, lengths: RunLengths) -> dict[str, list[float]]:

@@ -74,9 +74,8 @@ class _Level:
         at = np.where(inside, whole, -_OFFSETS[0]).astype(np.intp)[:, None] + _OFFSETS
         factors = np.vander(np.where(inside, place - whole, 0.0), _NEIGHBOURS, increasing=True) @ _INTERPOLATION
         factors *= inside[:, None]
-        merged: Floats = np.bincount(
-            at.ravel(), weights=(factors * weights[:, None]).ravel(), minlength=self.nodes.size
-        )
+        masses = (factors * weights[:, None]).ravel()
+        merged = np.asarray(np.bincount(at.ravel(), weights=masses, minlength=self.nodes.size), dtype=np.float64)
         sums = np.empty((4, self.nodes.size))
         near_slopes(self.observed, np.exp(self.nodes), merged, *known, sums)
         return np.stack([np.einsum("ij,ij->i", factors, some[at]) for some in sums])

@@ -107,6 +107,9 @@ def test_equal_exposures_are_one() -> None:
         ([1.0, np.nan], 1.0, r"x\[1\] = nan"),
         ([1.0, 2.0], [1.0, np.inf], r"s\[1\] = inf"),
         ([1.0, 2.0, 3.0], [1.0, 1.0], "s must be one exposure, or 3"),
+        ([1.0, 2.0], [1.0, 1e-300], r"s\[1\] = 1e-300 must be 0 or from 1e-50 to 1e\+50 .*: use another unit"),
+        ([1.0, 2.0], [1e300, 1.0], r"s\[0\] = 1e\+300 must be"),
+        ([1.0, 1e300], 1.0, r"x\[1\] = 1e\+300 must be"),
         ([0.0, 2.0], [0.0, 0.0], r"x\[1\] = 2 with exposure s = 0"),
         ([[1.0]], 1.0, "x must have one dimension"),
         (["a"], 1.0, "x must be numbers"),
@@ -126,3 +129,19 @@ def test_bad_levels_are_refused() -> None:
             fit.interval(level)
     with pytest.raises(InvalidInputError, match="n_draws must be at least 1"):
         fit.sample(0)
+
+
+@pytest.mark.parametrize(
+    "kind", ["gamma", "point-gamma", "two-gamma", "exponential-mixture", "gamma-mixture", "nonparametric"]
+)
+@pytest.mark.parametrize("decades", [30.0, 100.0])
+def test_rates_of_all_sizes(kind: str, decades: float) -> None:
+    # Warnings are errors: overflow in squares of rates was one.
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(3.0, 100).astype(np.float64)
+    ends = 10.0 ** (0.5 * decades * rng.choice([-1.0, 1.0], 100))
+    for exposure in (10.0 ** (decades * (rng.random(100) - 0.5)), ends, ends.min() * rng.uniform(1.0, 2.0, 100)):
+        fit = ebpm(counts, exposure, kind)
+        assert np.isfinite(fit.log_likelihood)
+        assert np.isfinite(fit.mean).all()
+        assert not np.isnan(fit.mean_log).any()

@@ -16,6 +16,9 @@ from partwise.priors.grid import GridFamily
 from partwise.priors.mixture import posterior_components
 from partwise.priors.observations import Observations
 
+# Largest count and exposure, and with its inverse the smallest exposure: squares of ratios of rates stay finite.
+_MOST = 1e50
+
 
 @dataclass(frozen=True, eq=False)
 class EBPMResult:
@@ -139,6 +142,16 @@ def _checked(x: Any, s: Any) -> tuple[Floats, Floats]:
     if impossible.size:
         at = int(impossible[0])
         raise InvalidInputError(f"x[{at}] = {counts[at]:g} with exposure s = 0 is impossible: correct one of them.")
+    for name, values, least, remedy in (
+        ("x", counts, 0.0, "leave that count out"),
+        ("s", exposure, 1 / _MOST, "use another unit of exposure, or leave that count out"),
+    ):
+        beyond = np.flatnonzero((values > _MOST) | ((values > 0) & (values < least)))
+        if beyond.size:
+            at = int(beyond[0])
+            raise InvalidInputError(
+                f"{name}[{at}] = {values[at]:g} must be 0 or from {least:g} to {_MOST:g} to be computed with: {remedy}."
+            )
     if exposure.size > 1 and np.all(exposure == exposure[0]):
         exposure = exposure[:1]
     return counts, exposure

@@ -90,13 +90,17 @@ def auto(
         )
     problem = LikelihoodProblem.build(X, dictionary, shape, rate, rng=rng, n_jobs=n_jobs, engine=engine)
     logs, errors, ess = problem.estimated(_estimate, std_error, max_cost, max_draws)
-    missed = np.flatnonzero(~(errors <= std_error))
-    if missed.size and std_error > 0.0:
+    missed = np.flatnonzero(~(errors <= (std_error or np.finfo(np.float64).max)))
+    if missed.size:
         n = int(missed[0])
+        reached = (
+            f"reached a standard error of {errors[n]:.2g} nats with max_draws = {max_draws}, not the {std_error:g} that"
+            " was asked for: raise max_draws or std_error"
+            if errors[n] < np.inf
+            else "has draws that are not reliable, so its standard error is infinite: do not use its value"
+        )
         warnings.warn(
-            f"Row {n} of X{'' if missed.size == 1 else f' and {missed.size - 1} more'} reached a standard error of"
-            f" {errors[n]:.2g} nats with max_draws = {max_draws}, not the {std_error:g} that was asked for: raise"
-            " max_draws or std_error.",
+            f"Row {n} of X{'' if missed.size == 1 else f' and {missed.size - 1} more'} {reached}.",
             InaccurateWarning,
             stacklevel=2,
         )

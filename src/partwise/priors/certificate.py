@@ -5,7 +5,8 @@ better (Lindsay 1983). The supremum is bounded interval by interval. First by th
 its peak in [l, u] at clamp(x_i / s_i, l, u): that is enough where D is well below 0. Elsewhere D is interpolated in
 log λ at Chebyshev's points. It is analytic there, so that the error is known from the size of the terms on an ellipse
 around the interval (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2). The supremum of a
-polynomial is bounded by Taylor's theorem, halving intervals until the bound is sharp.
+polynomial is bounded by Taylor's theorem, halving intervals until the bound is sharp. Terms that are smooth on an
+interval are summed there once: narrower ones inside have their interpolant instead.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _REAL, _IMAGINARY = 0.5 * (_ELLIPSE + 1 / _ELLIPSE), 0.5 * (_ELLIPSE - 1 / _ELLI
 _ERROR = 4.0 * _ELLIPSE**-_DEGREE / (_ELLIPSE - 1.0)
 # How wide ellipses are at most, in standard deviations of a log rate, and in units of it.
 _WIDTH, _WIDEST = 3.5, 1.5
+# Half width of an interval on which a term is smooth, in standard deviations of its log rate.
+_SMOOTH = 0.75
 _MOST_LEVELS = 60
 _MOST_PIECES = 16
 # Maxima below this share of the highest do not matter yet.
@@ -43,15 +46,11 @@ _ORDERS = np.arange(_DEGREE + 1)
 _NODES = np.cos(np.pi * _ORDERS / _DEGREE)
 
 
-def _interpolation() -> Floats:
-    """The matrix that takes values at the nodes to the coefficients of powers."""
-    of_chebyshev = np.zeros((_DEGREE + 1, _DEGREE + 1))
-    for k in _ORDERS:
-        of_chebyshev[: k + 1, k] = chebyshev.cheb2poly(np.eye(_DEGREE + 1)[k, : k + 1])
-    return np.asarray((of_chebyshev @ np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE))).T)
-
-
-_POWERS = _interpolation()
+# What takes values at the nodes to the coefficients of Chebyshev's polynomials, and to those of powers.
+_CHEBYSHEV = np.linalg.inv(chebyshev.chebvander(_NODES, _DEGREE)).T
+_POWERS = _CHEBYSHEV @ [
+    np.pad(chebyshev.cheb2poly(row[: k + 1]), (0, _DEGREE - k)) for k, row in enumerate(np.eye(_DEGREE + 1))
+]
 # What takes coefficients of powers to those on either half of the interval.
 _SHIFTS = comb(_ORDERS[:, None], _ORDERS) * 0.5 ** np.maximum(_ORDERS[:, None] - _ORDERS, 0) * 0.5**_ORDERS
 _HALVES = _SHIFTS * (-1.0) ** (_ORDERS[:, None] - _ORDERS), _SHIFTS
@@ -78,8 +77,25 @@ class SlopeTerms(NamedTuple):
         kept = np.flatnonzero(largest > negligible)
         if 2 * kept.size > largest.size:
             return self, 0.0
-        some = SlopeTerms(self.counts[kept], self.inverse[kept], self.tops[kept], self.shape)
-        return some, float(largest.sum() - largest[kept].sum())
+        return self._some(kept), float(largest.sum() - largest[kept].sum())
+
+    def parted(self, low: float, high: float) -> tuple[SlopeTerms, Floats, float]:
+        """Those that are not smooth on an interval, the sum of the others at its nodes, and the error of these."""
+        half = 0.5 * (high - low)
+        smooth = half * half * np.maximum(self.counts / (1.0 + self.counts / self.shape), 1.0) < _SMOOTH * _SMOOTH
+        some, values = self._some(np.flatnonzero(smooth)), np.zeros(_NODES.size)
+        if not some.counts.size:
+            return self, values, 0.0
+        ratio_sums(*some, np.exp(0.5 * (low + high) + half * _NODES), values)
+        return self._some(np.flatnonzero(~smooth)), values, float(some.sizes(np.array([low]), np.array([high]))[0])
+
+    def sizes(self, lows: Floats, highs: Floats) -> Floats:
+        """Errors of the interpolation on intervals of log rates, from sums of the largest values around them."""
+        middle, half = 0.5 * (lows + highs), 0.5 * (highs - lows)
+        return _ERROR * self.peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
+
+    def _some(self, which: NDArray[np.intp]) -> SlopeTerms:
+        return SlopeTerms(self.counts[which], self.inverse[which], self.tops[which], self.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,20 +136,17 @@ class Slopes:
         zero, (terms, error) = np.array([-np.inf]), self._terms()
         at_zero = float(terms.peaks(zero, zero, np.ones(1))[0][0]) + (error - 1.0)
         negligible = 1e-3 * tol / max(terms.counts.size, 1)
-        # What is left to examine: intervals, with the terms that matter there, and the sum of the others.
-        pending = [(terms, *self._range(), error)]
+        pending = [_Intervals(terms, error, *self._range())]
         for _ in range(_MOST_LEVELS):
             open_ones = []
-            for terms, lows, highs, omitted in pending:
-                sums, information = terms.peaks(lows, highs, np.ones(lows.size))
-                tops = sums + (omitted - 1.0)
+            for some in pending:
+                tops, half = some.tops()
                 low = tops <= tol
-                if at_zero > 0 and lows[0] == -np.inf and tops[0] <= at_zero + 0.1 * max(tol, at_zero):
+                if at_zero > 0 and some.lows[0] == -np.inf and tops[0] <= at_zero + 0.1 * max(tol, at_zero):
                     low[0] = True
                     found.append(np.array([[-np.inf], [at_zero]]))
                 bound = max(bound, float(np.max(tops[low], initial=-1.0)))
-                half = np.minimum(_WIDEST, _WIDTH / np.sqrt(np.maximum(information[~low], 1e-300))) / _IMAGINARY
-                open_ones.append(_OpenIntervals(terms, omitted, lows[~low], highs[~low], half))
+                open_ones.append(some.some(~low, half[~low]))
             errors, least, tops, places = _interpolated(open_ones, tol)
             # Halves of an interval that has little more than the least error would be no better.
             rough = errors > np.maximum(0.1 * np.maximum(tol, tops), 2.0 * least)
@@ -141,13 +154,12 @@ class Slopes:
             found.append(np.array([places, tops])[:, (tops > 0) & ~rough])
             pending, at = [], 0
             for some in open_ones:
-                again = ~some.ready
-                again[some.ready] = rough[at : at + some.ready.sum()]
-                at += int(some.ready.sum())
-                halves = np.where(some.ready, 0.5 * some.half, some.half)
-                for low, high, half in zip(some.lows[again], some.highs[again], halves[again], strict=True):
-                    kept, more = some.terms.on(low, high, negligible)
-                    pending.append((kept, *_cut(low, high, half), some.omitted + more))
+                ready = some.ready
+                again, n_ready = ~ready, int(ready.sum())
+                again[ready] = rough[at : at + n_ready]
+                at += n_ready
+                halves = np.where(ready, 0.5 * some.half, some.half)
+                pending += [some.inside(k, halves[k], negligible) for k in np.flatnonzero(again).tolist()]
             if not pending:
                 return bound, _local_maxima(np.concatenate(found, axis=1), tol)
         return np.inf, _local_maxima(np.concatenate(found, axis=1), tol)
@@ -166,33 +178,63 @@ class Slopes:
         return np.append(-np.inf, edges[:-1]), edges
 
 
-class _OpenIntervals(NamedTuple):
-    """Intervals of log rates where D may be large: its terms there, the sum of others, and half widths."""
+class _Intervals(NamedTuple):
+    """Intervals of log rates: terms of D there, the sum of others, values at nodes of smooth terms, and half widths."""
 
     terms: SlopeTerms
     omitted: float
     lows: Floats
     highs: Floats
-    half: Floats
+    smooth: Floats | None = None
+    half: Floats = _NODES
 
     @property
     def ready(self) -> NDArray[np.bool_]:
         """Whether each is narrow enough for an interpolation."""
         return 0.5 * (self.highs - self.lows) <= 1.001 * self.half
 
+    def some(self, which: NDArray[np.bool_], half: Floats) -> _Intervals:
+        """Some of them, with the half widths that they may have."""
+        smooth = None if self.smooth is None else self.smooth[which]
+        return _Intervals(self.terms, self.omitted, self.lows[which], self.highs[which], smooth, half)
+
+    def tops(self) -> tuple[Floats, Floats]:
+        """Bounds of D, and half widths that are narrow enough for an interpolation."""
+        sums, information = self.terms.peaks(self.lows, self.highs, np.ones(self.lows.size))
+        if self.smooth is not None:
+            powers = self.smooth @ _POWERS
+            sums += powers[:, 0] + np.abs(powers[:, 1:]).sum(axis=1) + _ROUNDING
+        half = np.minimum(_WIDEST, _WIDTH / np.sqrt(np.maximum(information, 1e-300))) / _IMAGINARY
+        return sums + (self.omitted - 1.0), half
+
+    def inside(self, k: int, half: float, negligible: float) -> _Intervals:
+        """Interval k in pieces, with the terms that matter there and are not smooth."""
+        low, high = self.lows[k], self.highs[k]
+        terms, omitted = self.terms.on(low, high, negligible)
+        lows, highs = _cut(low, high, half)
+        if low == -np.inf:
+            return _Intervals(terms, self.omitted + omitted, lows, highs)
+        terms, values, error = terms.parted(low, high)
+        if self.smooth is not None:
+            values = values + self.smooth[k]
+        nodes = 0.5 * (lows + highs)[:, None] + 0.5 * (highs - lows)[:, None] * _NODES
+        places = (2.0 * nodes - (low + high)) / (high - low)
+        smooth = chebyshev.chebvander(places, _DEGREE) @ (values @ _CHEBYSHEV)
+        return _Intervals(terms, self.omitted + omitted + error, lows, highs, smooth)
+
     def interpolation(self) -> tuple[Floats, ...]:
         """Of those that are ready: coefficients, errors, the least that these can be, middles and half widths."""
-        lows, highs = self.lows[self.ready], self.highs[self.ready]
+        ready = self.ready
+        lows, highs = self.lows[ready], self.highs[ready]
         middle, half = 0.5 * (lows + highs), np.maximum(0.5 * (highs - lows), 1e-15)
         values = np.empty(lows.size * _NODES.size)
         ratio_sums(*self.terms, np.exp(middle[:, None] + half[:, None] * _NODES).ravel(), values)
-        values = values.reshape(lows.size, -1) - 1.0
-        sizes = self.terms.peaks(middle - half * _REAL, middle + half * _REAL, np.cos(half * _IMAGINARY))[0]
-        errors = _ERROR * (sizes + 1.0) + _ROUNDING * np.abs(values).max(axis=1) + self.omitted
+        values = values.reshape(lows.size, -1) - 1.0 + (0.0 if self.smooth is None else self.smooth[ready])
+        errors = self.terms.sizes(lows, highs) + _ERROR + _ROUNDING * np.abs(values).max(axis=1) + self.omitted
         return values @ _POWERS, errors, np.full(lows.size, self.omitted + _LEAST_ERROR), middle, half
 
 
-def _interpolated(intervals: list[_OpenIntervals], tol: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _interpolated(intervals: list[_Intervals], tol: float) -> tuple[Floats, Floats, Floats, Floats]:
     """On each that is ready: error of the interpolation and the least, bound of the interpolant, and its place."""
     parts = [some.interpolation() for some in intervals if some.ready.any()]
     if not parts:

@@ -1,8 +1,9 @@
-"""Replace many exposures by few: Gauss nodes for similar exposures of equal counts."""
+"""Replace many exposures, or many points, by few: Gauss nodes for those that are similar."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ from partwise.priors.observations import Observations
 _FEW = 4000
 # Width of a cell, in standard deviations of a log rate estimated from one count, and its number of nodes.
 _WIDTH, _NODES = 0.5, 6
-_EXACT = 2 * _NODES - 1
+# The same for points of a mixture, as counts below a power of 4 see them.
+_SEEN_WIDTH, _SEEN_NODES = 2.0, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +51,10 @@ class ExposureCells:
         if data.exposure.size == 1 or data.counts.size <= _FEW:
             return None
         places = np.floor(_log(data.exposure) * np.sqrt(np.maximum(data.counts, 1.0)) / _WIDTH)
-        cells, cell, members = np.unique(data.counts + 1j * places, return_inverse=True, return_counts=True)
-        full = members > _NODES
-        inside = full[cell]
-        if 1.5 * ((~inside).sum() + _NODES * full.sum()) > data.counts.size:
+        alone, inside, cell, cells = _full_cells(data.counts + 1j * places, _NODES)
+        if 1.5 * (alone.size + _NODES * cells.size) > data.counts.size:
             return None
-        numbers = np.cumsum(full) - 1
-        return cls(data, np.flatnonzero(~inside), np.flatnonzero(inside), numbers[cell[inside]], cells.real[full])
+        return cls(data, alone, inside, cell, cells.real)
 
     def observations(self) -> Observations:
         """Fewer observations that represent all, in the order of their rates."""
@@ -86,11 +85,41 @@ class ExposureCells:
 
     def _error(self, weights: Floats) -> float:
         """Bound of the error of a sum of such weights times likelihoods that are at most 1."""
-        turned = np.sqrt(_EXACT / np.maximum(self.counts, NO_COUNT))
-        ratio = np.arctan(turned) * np.sqrt(np.maximum(self.counts, 1.0)) / (0.5 * _WIDTH)
-        ellipse = ratio + np.sqrt(1.0 + ratio * ratio)
-        size = np.exp(0.5 * self.counts * np.log1p(turned * turned))
-        return float(np.repeat(4.0 * size * ellipse**-_EXACT / (ellipse - 1.0), _NODES) @ weights)
+        widths = _WIDTH / np.sqrt(np.maximum(self.counts, 1.0))
+        return float(np.repeat(gauss_error(self.counts, widths, _NODES), _NODES) @ weights)
+
+
+def condensed_points(weights: Floats, means: Floats, level: float) -> tuple[Floats, Floats]:
+    """Weights and sorted means of fewer points, which give counts below 4 ** level alike but for `seen_error`."""
+    logs = np.log(np.maximum(means, 1e-300))
+    places = np.where(means > 0, np.floor(logs / (_SEEN_WIDTH * 0.5**level)), -np.inf)
+    alone, inside, cell, cells = _full_cells(places, _SEEN_NODES)
+    nodes, sizes = gauss_nodes(logs[inside], weights[inside], cell, cells.size, _SEEN_NODES)
+    fewer = np.append(means[alone], np.exp(nodes))
+    order = np.argsort(fewer, kind="stable")
+    return np.append(weights[alone], sizes)[order], fewer[order]
+
+
+def seen_error(counts: Floats, level: float) -> Floats:
+    """Bounds of the error of likelihoods, relative to the best rate, under `condensed_points`."""
+    return gauss_error(counts, np.full(counts.size, _SEEN_WIDTH * 0.5**level), _SEEN_NODES)
+
+
+def gauss_error(counts: Floats, widths: Floats, n_nodes: int) -> Floats:
+    """Bounds of the error of nodes for log exposures, or log rates, that lie so close, if their weights sum to 1."""
+    exact = 2 * n_nodes - 1
+    turned = np.sqrt(exact / np.maximum(counts, NO_COUNT))
+    ratio = np.arctan(turned) / (0.5 * widths)
+    ellipse = ratio + np.sqrt(1.0 + ratio * ratio)
+    return np.asarray(4.0 * np.exp(0.5 * counts * np.log1p(turned * turned)) * ellipse**-exact / (ellipse - 1.0))
+
+
+def _full_cells(places: NDArray[Any], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], Any]:
+    """Positions of what stays alone and of what shares its place with more others, the cell of these, and the cells."""
+    cells, cell, members = np.unique(places, return_inverse=True, return_counts=True)
+    full = members > most
+    inside = full[cell]
+    return np.flatnonzero(~inside), np.flatnonzero(inside), (np.cumsum(full) - 1)[cell[inside]], cells[full]
 
 
 def _log(exposure: Floats) -> Floats:

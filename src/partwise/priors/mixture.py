@@ -13,6 +13,7 @@ from scipy.special import gammaln, psi, xlogy, zeta
 from partwise.errors import InvalidInputError
 from partwise.priors.base import Floats, RatePosterior, RatePrior
 from partwise.priors.components import PosteriorComponents
+from partwise.priors.condensed import condensed_points, seen_error
 from partwise.priors.kernels.posterior import (
     PLAIN_SHAPE,
     gamma_posterior,
@@ -27,6 +28,10 @@ from partwise.priors.observations import Observations
 _SMALLEST = 1e-150
 # From this many counts times components on, sorting the counts pays off.
 _MANY = 1e8
+# More points than this are seen as fewer.
+_CROWD = 1000
+# Of a likelihood, what the sum over fewer points may at most be off by.
+REMAINDER = 1e-9
 _ORDERS, _DERIVATIVES = np.array([2.0, 3.0, 4.0]), np.array([1.0, -2.0, 6.0])
 
 
@@ -122,7 +127,7 @@ class GammaMixture:
     def posterior(self, counts: Floats, exposure: Floats) -> RatePosterior:
         """Mean and mean logarithm of each rate, and the log evidence (continuous in the counts)."""
         x, s = _flat(counts, exposure)
-        mean, mean_log, relative = self._moments(x, s)
+        mean, mean_log, relative = self.moments(x, s)
         shape = np.broadcast_shapes(np.shape(counts), np.shape(exposure))
         return RatePosterior(mean.reshape(shape), mean_log.reshape(shape), float(np.sum(relative + saturated(x))))
 
@@ -140,20 +145,37 @@ class GammaMixture:
             constants = float(gammaln(shape)), np.append(psi(shape), _DERIVATIVES * zeta(_ORDERS, shape))
             divergence = gamma_posterior((counts, exposure), (shape, level), constants, mean, geometric)
         else:
-            mean, mean_log, relative = used._moments(counts, exposure)
+            mean, mean_log, relative = used.moments(counts, exposure)
             divergence = mixture_divergence(counts, exposure, mean, mean_log, relative, geometric)
         return mean, np.maximum(geometric, _SMALLEST * geometric.max(initial=0.0), out=geometric), divergence
 
-    def _moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
+    def moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, mean logarithm, and log evidence relative to the best rate of each count."""
         used, order = self.support, cast(Any, np.s_[:])
+        if used.weights.size > _CROWD and counts.size * used.weights.size > _MANY and np.isinf(used.shapes).all():
+            return used._condensed_moments(counts, np.broadcast_to(exposure, counts.shape))
         if counts.size * used.weights.size > _MANY and exposure.size > 1:
             # Equal counts are adjacent, and are computed once.
             order = np.lexsort((counts, exposure))
             counts, exposure = counts[order], exposure[order]
-        found, out = np.empty((2, 3, counts.size))
-        mixture_posterior((counts, exposure), (used.weights, used.shapes, used.means), (out[0], out[1], out[2]))
-        found[:, order] = out
+        found = np.empty((3, counts.size))
+        found[:, order] = used._plain_moments(counts, exposure)
+        return found[0], found[1], found[2]
+
+    def _plain_moments(self, counts: Floats, exposure: Floats) -> Floats:
+        found = np.empty((3, counts.size))
+        mixture_posterior((counts, exposure), (self.weights, self.shapes, self.means), (found[0], found[1], found[2]))
+        return found
+
+    def _condensed_moments(self, counts: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
+        """The same for many points: counts of similar size see them as fewer, unless `REMAINDER` could be exceeded."""
+        found, levels = np.empty((3, counts.size)), np.ceil(0.5 * np.log2(counts + 1.0))
+        for level in np.unique(levels):
+            weights, means = condensed_points(self.weights, self.means, level)
+            rows, fewer = np.flatnonzero(levels == level), GammaMixture.points(means, weights)
+            found[:, rows] = fewer._plain_moments(counts[rows], exposure[rows])
+            unsure = rows[~(seen_error(counts[rows], level) <= REMAINDER * np.exp(found[2, rows]))]
+            found[:, unsure] = self._plain_moments(counts[unsure], exposure[unsure])
         return found[0], found[1], found[2]
 
     def draw(self, size: int, generator: np.random.Generator) -> Floats:

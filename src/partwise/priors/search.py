@@ -16,11 +16,12 @@ from scipy.linalg import cho_solve
 from partwise.priors.base import Floats
 from partwise.priors.certificate import Slopes
 from partwise.priors.condensed import ExposureCells
+from partwise.priors.crowd import crowded
 from partwise.priors.kernels.directional import mixture_curvature, mixture_slopes
 from partwise.priors.kernels.near import ROWS, near_columns
 from partwise.priors.kernels.weights import best_near_weights
 from partwise.priors.layout import near_zero, rate_cells, rate_range, ratio_grid
-from partwise.priors.mixture import GammaMixture
+from partwise.priors.mixture import REMAINDER, GammaMixture
 from partwise.priors.observations import Observations
 
 _MOST_ROUNDS = 25
@@ -30,10 +31,9 @@ _MOST_STUCK = 4
 _CLOSE = 0.12
 # Standard deviations of a log rate between components at first, and how many there are at most.
 _SPACING, _MOST_CELLS = 1.0, 2000
-# More rates than this, so many standard deviations apart, make a mixture of thousands of components. Steps of EM and a
-# bound that is close where D is above this are all that it gets.
-_APART, _MOST_RATES = 2.0, 1000
-_EM_STEPS, _SPREAD_TOL = 40, 1e-3
+# More rates than this, so many standard deviations apart, make a mixture of thousands of points. Steps of EM (see
+# `crowd`) and a bound that is close where D is above this are all that it gets.
+_APART, _MOST_RATES, _CROWD_TOL = 2.0, 1000, 1e-3
 # One in so many of them has a weight at first: removing components takes longer than adding some.
 _SPARSE = 6
 # Nats per observation by which weights on grids may be below the best, and the first weight of a new component.
@@ -177,17 +177,6 @@ class MixtureSearch:
         gauss[rows, rows] -= sums[2]
         return gauss / (scale[:, None] * scale), scale
 
-    def spread(self, points: MixturePoints) -> MixturePoints:
-        """The mixture after some steps of EM for weights and means: each is one look at what is near."""
-        points = MixturePoints(np.full(points.means.size, 1.0 / points.means.size), points.means)
-        for _ in range(_EM_STEPS):
-            here, k = self.evidence(points), points.means.size
-            weights = here.slope[:k] + points.weights
-            moved = 1.0 + here.slope[k:] / np.maximum(weights * here.information, 1e-300)
-            weights[weights < 1e-13] = 0.0
-            points = MixturePoints.of(weights, points.means * np.clip(moved, 0.5, 2.0))
-        return points
-
     def excess(self, points: MixturePoints, tol: float) -> tuple[float, Floats]:
         """The bound of D over all observations, and log means of its maxima."""
         whole = self.data if self.cells is None else self.cells.data
@@ -242,9 +231,14 @@ def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMix
     few, cells = data.coarse(_COARSE, shape), ExposureCells.of(data)
     whole = MixtureSearch(data if cells is None else cells.observations(), shape, cells)
     apart = _start(few, shape, _APART, few.counts.size)
-    if apart.means.size > _MOST_RATES:
-        points = whole.spread(apart)
-        excess = whole.excess(points, _SPREAD_TOL)[0]
+    if apart.means.size > _MOST_RATES and shape == np.inf:
+        start = np.log(np.maximum(apart.means, near_zero(data).max(initial=0.0)))
+        weights, logs = crowded(whole.data, start)
+        # The lowest stands for 0 if that is among the points.
+        points = MixturePoints(weights, np.where(logs > start[0], np.exp(logs), apart.means[0]))
+        relative = GammaMixture.points(points.means, points.weights).moments(data.counts, data.exposure)[2]
+        excess = Slopes(data, relative, shape, cells).supremum(_CROWD_TOL)[0]
+        excess += REMAINDER * (1.0 + excess)
     else:
         nearly = MixtureSearch(data.coarse(_NEARLY, shape).by_rate(), shape)
         points = MixtureSearch(few.by_rate(), shape).weighted(_start(few, shape, _SPACING, _MOST_CELLS), _GRID_TOL)

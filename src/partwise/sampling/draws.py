@@ -21,6 +21,10 @@ from partwise.kernels.arrays import Floats
 from partwise.kernels.sums import count_values
 
 
+# Draws at once. Ctrl-C takes effect between them.
+_ENTRIES = 2**20
+
+
 def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
     """The smallest type for this many labels: a sweep mostly reads labels."""
     if n_labels <= 2**8:
@@ -114,11 +118,15 @@ def exceeding(
 
 def tables(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:
     """Number of tables opened, for each part."""
-    # Few parts have a large count: the others need no draw there.
-    components, sizes = np.nonzero(above)
-    base = concentration[components]
-    drawn = generator.binomial(above[components, sizes], base / (base + sizes))
-    return np.asarray(np.bincount(components, drawn, minlength=concentration.size), dtype=np.float64)
+    found, some = np.zeros(concentration.size), max(1, _ENTRIES // max(above.shape[1], 1))
+    for start in range(0, concentration.size, some):
+        # Few parts have a large count: the others need no draw there.
+        components, sizes = np.nonzero(above[start : start + some])
+        components += start
+        base = concentration[components]
+        drawn = generator.binomial(above[components, sizes], base / (base + sizes))
+        found += np.bincount(components, drawn, minlength=concentration.size)
+    return found
 
 
 def waits(generator: np.random.Generator, above: NDArray[np.int64], concentration: Floats) -> Floats:

@@ -6,6 +6,7 @@ For large data, a sample of the rows is enough. All rows would take longer than 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -38,6 +39,8 @@ _EM_ITERATIONS, _FEWEST, _MOST = 3000, 10, 30
 # This many nonzeros (or rows, if they are short) represent data with more than twice as many.
 _NONZEROS, _ROWS = 2**19, 2**13
 _ROWS_PER_COMPONENT, _SHORT_ROWS_PER_COMPONENT = 4, 80
+# A kernel visits this many tokens in well under a second.
+_TOKENS_AT_ONCE = 2**22
 
 
 def kl_factors(
@@ -206,12 +209,35 @@ def sweep(
     if totals is None:
         totals = np.ones(model.n_components), np.full(model.n_components, model.dictionary_concentration.sum())
     priors = model.dictionary_concentration, model.activation_concentration
-    block = (*rows, *(features or (0, data.shape[1])))
+    features = features or (0, data.shape[1])
     if by_features:
         columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
         tokens = columns.indptr, columns.indices, columns.values, first_tokens(data)
-        sweep_by_features(tokens, priors, totals, key.words, block, bool(data.n_missing), state)
-    else:
-        tokens = data.indptr, data.indices, data.values, first_tokens(data)
-        tile = tile_of(state[2].shape[1])
-        sweep_tokens(tokens, priors, totals, tile, key.words, streams or (0, keys_of_rows(data)), block, state)
+        for some in _pieces(data.column_sums, features):
+            sweep_by_features(tokens, priors, totals, key.words, (*rows, *some), bool(data.n_missing), state)
+        return
+    tokens = data.indptr, data.indices, data.values, first_tokens(data)
+    tile, streams = tile_of(state[2].shape[1]), streams or (0, keys_of_rows(data))
+    for some in _pieces(data.row_sums, rows):
+        by_cells = some[1] == some[0] + 1 and data.row_sums[some[0]] > _TOKENS_AT_ONCE
+        for n, cells in enumerate(_row_pieces(data, some[0], features) if by_cells else [features]):
+            # The streams of a row start again in every call.
+            own = key.for_stage(f"piece {n}") if n else key
+            sweep_tokens(tokens, priors, totals, tile, own.words, streams, (*some, *cells), state)
+
+
+def _pieces(sizes: Any, between: tuple[int, int]) -> list[tuple[int, int]]:
+    """Cut a range of rows or features so that Ctrl-C takes effect between two calls of a kernel."""
+    start, stop = between
+    before = np.concatenate(([0.0], np.cumsum(sizes[start:stop])))
+    cuts = [0]
+    while cuts[-1] < stop - start:
+        most = int(np.searchsorted(before, before[cuts[-1]] + _TOKENS_AT_ONCE, "right")) - 1
+        cuts.append(max(most, cuts[-1] + 1))
+    return [(start + first, start + last) for first, last in pairwise(cuts)]
+
+
+def _row_pieces(data: SparseData, row: int, features: tuple[int, int]) -> list[tuple[int, int]]:
+    """The same for the features of one long row."""
+    cells = slice(data.indptr[row], data.indptr[row + 1])
+    return _pieces(np.bincount(data.indices[cells], data.values[cells], data.shape[1]), features)

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,20 +30,31 @@ if TYPE_CHECKING:
 _GATHERED = 2**20
 
 
-class Offers(ABC):
+@dataclass(eq=False, repr=False)
+class Fitted:
+    """What every fit stores. Names end in an underscore; some attributes are absent until they are known."""
+
+    components_: Floats = field(init=False)
+    part_weights_: Floats = field(init=False)
+    n_components_: int = field(init=False)
+    n_active_components_: int = field(init=False)
+    active_components_: NDArray[np.intp] = field(init=False)
+    n_iter_: int = field(init=False)
+    n_batches_: int = field(init=False)
+    n_samples_seen_: int = field(init=False)
+    training_fingerprint_: str = field(init=False)
+    trace_: Trace = field(init=False)
+    status_: Status = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: NDArray[Any] = field(init=False)
+    component_names_: NDArray[Any] = field(init=False)
+    presence_prior_: Floats = field(init=False)
+
+
+class Offers(Fitted, ABC):
     """Methods that every estimator has; families override those that they can do better."""
 
     declares: ClassVar[Declaration]
-    n_components_: int
-    n_features_in_: int
-    components_: Floats
-    part_weights_: Floats
-    component_names_: NDArray[Any]
-    feature_names_in_: NDArray[Any]
-    n_iter_: int
-    n_samples_seen_: int
-    trace_: Trace
-    status_: Status
     # From the base class, for the mixins beside it.
     _engine: Callable[[], Engine]
     _compiling: Callable[[], AbstractContextManager[None]]

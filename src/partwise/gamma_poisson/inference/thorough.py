@@ -8,7 +8,6 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Info
-from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
 from partwise.gamma_poisson.inference.gibbs import (
@@ -30,7 +29,7 @@ from partwise.gamma_poisson.inference.vem import (
     MeanField,
     VariationalEM,
 )
-from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.gamma_poisson.model import GammaPoissonModel, MarginalEM, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 
@@ -65,7 +64,7 @@ class ThoroughState:
 
 
 @dataclass(kw_only=True)
-class Thorough:
+class Thorough(MarginalEM):
     """Variational starts, then stochastic MCEM-C, then merges.
 
     1. One start per iteration: a Poisson factorization from random factors, then a few variational updates. The start
@@ -83,14 +82,9 @@ class Thorough:
     maximum-likelihood factors, empty entries of a dictionary that the marginal likelihood would fill.
     """
 
-    shape: Floats
-    rate: Floats
-    estimate_shape: bool
-    start: Floats | None
     n_starts: int
     tol: float
     n_jobs: int | None = field(compare=False)
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> ThoroughState:
         """Nothing yet: each start is an iteration."""
@@ -119,10 +113,6 @@ class Thorough:
         if state.phase == "exact":
             return self._exact_step(key, data, state)
         return self._stochastic_step(key, data, state)
-
-    def model(self, state: ThoroughState) -> GammaPoissonModel:
-        """Dictionary, shapes and rates of a state."""
-        return GammaPoissonModel(state.dictionary, state.shape, self.rate)
 
     # Starts
 

@@ -12,7 +12,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import expected_in_groups
-from partwise.passes.side import Floors, Totals, activation_floor, own_exposure, own_totals
+from partwise.passes.side import FLOOR, Floors, Totals, own_exposure, own_totals
 from partwise.poisson import kernels
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
@@ -69,7 +69,7 @@ class CoordinateDescent:
         floors = Floors.of(data, self.n_components)
         stride = 0.0 if state.rejections == 2 else state.stride
         old, ahead = samples.place(state.activations), state.dictionary_ahead
-        shared = ahead, samples.column_totals(ahead), activation_floor(ahead.shape[1]), stride, samples.weights
+        shared = ahead, samples.column_totals(ahead), FLOOR / self.n_components, stride, data.weights
         totals, (activations,) = samples.map_rows(_improve, *shared, reads=[old], makes=[Made(old.shape[1:])])
         dictionary, objective = features.coordinate_descent(
             state.dictionary_ahead.copy(), activations, totals=totals, floors=floors.dictionary, max_sweeps=_SWEEPS

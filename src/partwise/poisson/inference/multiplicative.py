@@ -10,7 +10,7 @@ from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import expected_in_groups
-from partwise.passes.side import Floors, activation_floor
+from partwise.passes.side import FLOOR, Floors
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
 from partwise.poisson.inference.state import PoissonState, Start, start_factors
 from partwise.priors.flat import FlatPrior
@@ -40,10 +40,8 @@ class Multiplicative:
             state, objective = step_by_rows(data, self.engine, state, max_sweeps=0, with_objective=due)
             return state, {"objective": objective} if due else {}
         samples, features = PoissonSide(data, self.engine), PoissonSide(data.transposed, self.engine)
-        floors = Floors.of(data, self.n_components)
-        state.activations, totals = samples.em_update(
-            samples.place(state.activations), state.dictionary, activation_floor(self.n_components)
-        )
+        floors, before = Floors.of(data, self.n_components), samples.place(state.activations)
+        state.activations, totals = samples.em_update(before, state.dictionary, FLOOR / self.n_components)
         counts, logs = features.expected_counts(state.dictionary, state.activations, with_logs=due)
         exposure = features.exposure(state.activations, totals=totals)
         info = {"objective": logs - float(np.sum(state.dictionary * exposure))} if due else {}

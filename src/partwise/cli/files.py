@@ -1,18 +1,13 @@
 """Files that a command reads and writes: checked before the work starts, and written completely or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from partwise.cli.output import Outcome, refuse_if
-
-if TYPE_CHECKING:
-    from partwise.io import Table
-    from partwise.storage.csr_folder import MappedCounts
+from partwise.cli.reading import Opened
 
 _PICTURES = (".png", ".pdf", ".svg")
 _LENGTH_BYTES = 8
@@ -35,7 +30,7 @@ def check_outputs(
     inputs
         Files that are read.
     """
-    from partwise.io import atomic_path
+    from partwise.io.atomic import atomic_path
 
     for option in tables:
         _check_table_name(option, outputs[option])
@@ -93,14 +88,14 @@ def part_names(model: Any) -> list[str]:
     return [str(name) for name in model.get_feature_names_out()]
 
 
-def write_activations(path: Path, activations: Any, table: Table | MappedCounts, parts: list[str]) -> None:
+def write_activations(path: Path, activations: Any, table: Opened, parts: list[str]) -> None:
     """Samples x parts as a table."""
     from partwise.io import write_table
 
     write_table(path, activations, table.row_labels, parts, corner="sample")
 
 
-def write_intervals(path: Path, found: Any, table: Table | MappedCounts) -> None:
+def write_intervals(path: Path, found: Any, table: Opened) -> None:
     """Presence, activation and its interval of each sample and part, one line each."""
     from partwise.io import write_columns
 

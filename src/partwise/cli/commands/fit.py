@@ -14,12 +14,10 @@ from partwise.cli.files import batch_argument, check_outputs, part_names, write_
 from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, parsed, read_parts, refitted
 from partwise.cli.options import Batch, DataFile, EngineArguments, RunArguments, Seed, option, to_write
 from partwise.cli.output import Outcome, in_options, refuse_if, say
-from partwise.cli.reading import ReadArguments, table_size
+from partwise.cli.reading import Opened, ReadArguments, table_size
 
 if TYPE_CHECKING:
-    from partwise.io import Table
     from partwise.restarts import Consensus
-    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
@@ -87,7 +85,7 @@ class ModelArguments:
                 refuse_if(options[name] is not None, option_name(name), why)
         return build_estimator(cls, options, self.settings or (), self.preset)
 
-    def fitted(self, estimator: Any, table: Table | MappedCounts, given: dict[str, Any]) -> Any:
+    def fitted(self, estimator: Any, table: Opened, given: dict[str, Any]) -> Any:
         """Fit the estimator to data (with further arguments of `fit`), or build it from the parts that were given."""
         if self.components_file is None:
             with warnings.catch_warnings():

@@ -71,16 +71,18 @@ def _check_picture_name(option: str, path: Path | None) -> None:
     require("matplotlib", "plot", "drawing")
 
 
-def table_outcome(facts: dict[str, Any], columns: dict[str, list[Any]], output: Path | None) -> Outcome:
-    """Write a table to the file that was asked for, or print it."""
+def table_outcome(
+    facts: dict[str, Any], columns: dict[str, list[Any]], output: Path | None, *, form: str = ".6g", named: bool = False
+) -> Outcome:
+    """Write a table to the file that was asked for, or print it: numbers in a form, perhaps below their names."""
     from partwise.io import write_columns
 
     if output is not None:
         write_columns(output, columns)
         return Outcome({**facts, "output": output}, written=[output])
     rows = zip(*columns.values(), strict=True)
-    lines = [tuple(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
-    return Outcome({**facts, **columns, "output": None}, lines)
+    lines = [tuple(format(cell, form) if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
+    return Outcome({**facts, **columns, "output": None}, [tuple(columns), *lines] if named else lines)
 
 
 def part_names(model: Any) -> list[str]:

@@ -20,14 +20,11 @@ from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
 from partwise.kernels.arrays import Floats
+from partwise.passes.side import cell_rates
 
 if TYPE_CHECKING:
     from partwise.likelihood.problem import LogLikelihood
     from partwise.sampling.agreement import Diagnostic
-
-
-# Number of entries of the two factors gathered at once.
-_GATHERED = 2**20
 
 
 @dataclass(eq=False, repr=False)
@@ -77,12 +74,7 @@ class Offers(Fitted, ABC):
 
     def expected_cells(self, activations: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
         """Expected values of single cells, one per pair of row and column."""
-        found, dictionary = np.empty(rows.size), self.components_.T
-        step = 1 + _GATHERED // self.n_components_
-        for start in range(0, rows.size, step):
-            part = slice(start, start + step)
-            found[part] = np.einsum("ik,ik->i", activations[rows[part]], dictionary[columns[part]])
-        return found
+        return cell_rates(activations, self.components_.T, rows, columns)
 
     def expected_totals(self, activations: Floats) -> Floats:
         """Expected total of each sample."""

@@ -38,6 +38,8 @@ class Floors:
         return cls(FLOOR / n_components * data.row_sums, FLOOR / total * data.column_sums)
 
 
+# Number of entries of the two factors gathered at once.
+_GATHERED = 2**20
 # About a millisecond of work: enough blocks for all threads even for small data.
 NONZEROS_AT_ONCE = 2**15
 
@@ -164,6 +166,15 @@ def own_totals(block: Block, own: Floats, weights: CellWeights | None) -> Floats
         return np.asarray(own.sum(axis=0))
     first = block.first_row + block.start
     return group_sums(own, weights.row_groups[first : first + block.n_rows], weights.values.shape[0])
+
+
+def cell_rates(activations: Floats, dictionary: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+    """Rates of some cells, in pieces that keep the gathered factors small."""
+    rates, step = np.empty(rows.size), 1 + _GATHERED // dictionary.shape[1]
+    for start in range(0, rows.size, step):
+        part = slice(start, start + step)
+        rates[part] = np.einsum("ik,ik->i", activations[rows[part]], dictionary[columns[part]])
+    return rates
 
 
 def group_sums(rows: Floats, groups: NDArray[Any], n_groups: int) -> Floats:

@@ -8,7 +8,6 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.m_steps import shape_of_mean_log
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, MarginalEM, column_norms
 from partwise.kernels.arrays import Floats
@@ -52,7 +51,7 @@ class ExactEM(MarginalEM):
         """One update; reports the exact log-likelihood before it."""
         moments = posterior_moments(data, state.dictionary, state.shape, self.rate, n_jobs=self.n_jobs)
         if self.estimate_shape and key.iteration % 2 == 0:
-            state.shape = shape_of_mean_log(np.log(self.rate) + moments.log_activations.mean(axis=0))
+            state.shape = m_steps.shape_of_mean_log(np.log(self.rate) + moments.log_activations.mean(axis=0))
         else:
             counts = np.empty_like(state.dictionary)
             for k in range(self.shape.size):

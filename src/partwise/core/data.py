@@ -54,6 +54,7 @@ class SparseData:
     weights: CellWeights | None = field(default=None, repr=False)
 
     by_rows: ClassVar[bool] = False
+    bits: ClassVar[bool] = False
     """Whether the data can only be read by rows, because no single place holds all rows of a column."""
 
     @property
@@ -201,9 +202,41 @@ class SparseData:
         return fingerprint([type(self).__name__, self.shape, arrays])
 
     @classmethod
-    def _build(
-        cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool, remedy: str = MISSING_REMEDY
+    def build(
+        cls,
+        X: Any,
+        *,
+        integers: bool = True,
+        caller: str = "",
+        allow_missing: bool = True,
+        allow_all_zero: bool = True,
+        missing_remedy: str = MISSING_REMEDY,
     ) -> Self:
+        """Check data of any accepted kind (see ``as_table``) and store it.
+
+        Parameters
+        ----------
+        X
+            The data, samples x features.
+        integers
+            Refuse values that are not whole numbers. Bits are always checked.
+        caller
+            Who uses the data, for messages; by default the class.
+        allow_missing, allow_all_zero
+            Whether missing cells, and data without a nonzero, are accepted.
+        missing_remedy
+            What messages suggest where missing cells are not accepted.
+
+        Examples
+        --------
+        >>> from partwise import BinaryMatrix, CountMatrix
+        >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
+        2
+        >>> BinaryMatrix.build([[1, 0], [float("nan"), 1]]).n_missing
+        1
+        """
+        kind = "binary" if cls.bits else "integer" if integers else "real"
+        caller, remedy = caller or cls.__name__, missing_remedy
         if isinstance(X, cls) and X.by_rows:
             labels = Table(None, X.row_labels, X.column_labels)
             if X.n_missing and not allow_missing:
@@ -240,59 +273,11 @@ class SparseData:
 class CountMatrix(SparseData):
     """Counts, or any nonnegative real numbers for models that need only expected counts."""
 
-    @classmethod
-    def build(
-        cls,
-        X: Any,
-        *,
-        integers: bool = True,
-        caller: str = "CountMatrix",
-        allow_missing: bool = True,
-        allow_all_zero: bool = True,
-        missing_remedy: str = MISSING_REMEDY,
-    ) -> CountMatrix:
-        """Check data of any accepted kind (see ``as_table``) and store it.
-
-        Parameters
-        ----------
-        X
-            The data, samples x features.
-        integers
-            Refuse values that are not whole numbers.
-        caller
-            Who uses the data, for messages.
-        allow_missing, allow_all_zero
-            Whether missing cells, and data without a nonzero, are accepted.
-        missing_remedy
-            What messages suggest where missing cells are not accepted.
-
-        Examples
-        --------
-        >>> from partwise import CountMatrix
-        >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
-        2
-        """
-        kind, allowed = "integer" if integers else "real", {"allow_missing": allow_missing}
-        allowed["allow_all_zero"] = allow_all_zero
-        return cls._build(X, kind=kind, caller=caller, remedy=missing_remedy, **allowed)
-
 
 class BinaryMatrix(SparseData):
     """Bits: stored nonzeros are ones, and cells that are neither stored nor missing are zeros."""
 
-    @classmethod
-    def build(
-        cls, X: Any, *, caller: str = "BinaryMatrix", allow_missing: bool = True, allow_all_zero: bool = True
-    ) -> BinaryMatrix:
-        """Check 0/1 data of any accepted kind (see ``as_table``) and store it.
-
-        Examples
-        --------
-        >>> from partwise import BinaryMatrix
-        >>> BinaryMatrix.build([[1, 0], [float("nan"), 1]]).n_missing
-        1
-        """
-        return cls._build(X, kind="binary", caller=caller, allow_missing=allow_missing, allow_all_zero=allow_all_zero)
+    bits: ClassVar[bool] = True
 
 
 def _csr_array(values: Values, indices: Index, indptr: Pointer, shape: tuple[int, int]) -> Any:

@@ -224,8 +224,7 @@ def plot_predictive_check(
     check: Check = getattr(checks, statistic)
     ax = given_or_new_axes(ax, 3.2, 3.2)
     rows = np.argsort(check.observed, kind="stable")
-    if rows.size:
-        rows = rows[evenly_spaced(rows.size, _MOST_POINTS)]
+    rows = rows[evenly_spaced(rows.size, _MOST_POINTS)]
     observed, low, high = check.observed[rows], check.low[rows], check.high[rows]
     inside = (observed >= low) & (observed <= high)
     for kept, colour, marker in ((inside, BLUE, "."), (~inside, ORANGE, "x")):

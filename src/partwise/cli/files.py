@@ -105,13 +105,6 @@ def write_intervals(path: Path, found: Any, table: Opened) -> None:
     write_columns(path, found.table([str(n) for n in range(table.shape[0])] if labels is None else list(labels)))
 
 
-def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str]) -> None:
-    """Features x parts as a table: one line per feature, the layout of signature catalogues."""
-    from partwise.io import write_table
-
-    write_table(path, components.T, feature_names, parts, corner="feature")
-
-
 def sample_labels(given: Path | None, table: Any, option: str = "--groups") -> list[str] | None:
     """The label of each sample: an obs column of the data, or a file; None where the option is not given.
 

@@ -8,17 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from partwise.core.coerce import as_table
 from partwise.core.state import fingerprint
 from partwise.core.validation import check_values, refuse_all_zero, refuse_fraction, refuse_missing, warn_if_normalised
 from partwise.core.weights import CellWeights
 from partwise.io.table import Labels, Table
-
-Values = NDArray[Any]
-Index = NDArray[np.int32]
-Pointer = NDArray[np.int64]
+from partwise.kernels.arrays import Bools, Floats, Indices, Numbers, Positions, Starts
 
 # Entries summed at once: NumPy converts its input to 64 bits, and for all data that copy would exceed the data.
 _PIECE = 2**16
@@ -44,11 +40,11 @@ class SparseData:
     """
 
     shape: tuple[int, int]
-    indptr: Pointer
-    indices: Index
-    values: Values
-    missing_indptr: Pointer
-    missing_indices: Index
+    indptr: Starts
+    indices: Indices
+    values: Numbers
+    missing_indptr: Starts
+    missing_indices: Indices
     row_labels: Labels | None = field(default=None, repr=False)
     column_labels: Labels | None = field(default=None, repr=False)
     weights: CellWeights | None = field(default=None, repr=False)
@@ -78,7 +74,7 @@ class SparseData:
         return float(np.sum(self.values, dtype=np.float64))
 
     @cached_property
-    def row_sums(self) -> NDArray[np.float64]:
+    def row_sums(self) -> Floats:
         """Sum of the observed values of each sample."""
         # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
         indptr, sums = self.indptr, np.zeros(self.indptr.size - 1)
@@ -91,7 +87,7 @@ class SparseData:
         return sums
 
     @cached_property
-    def column_sums(self) -> NDArray[np.float64]:
+    def column_sums(self) -> Floats:
         """Sum of the observed values of each feature."""
         sums = np.zeros(self.shape[1])
         for start in range(0, self.nnz, _PIECE):
@@ -137,7 +133,7 @@ class SparseData:
             weights=None if self.weights is None else self.weights.take(np.arange(start, stop)),
         )
 
-    def take(self, rows: NDArray[Any]) -> Self:
+    def take(self, rows: Numbers) -> Self:
         """Some samples, in the order given, as data of their own."""
         indptr, cells = _taken(self.indptr, rows)
         missing_indptr, hidden = _taken(self.missing_indptr, rows)
@@ -171,11 +167,11 @@ class SparseData:
             turned.__dict__["_unweighted"] = plain.transposed
         return found
 
-    def with_values(self, values: Values) -> Self:
+    def with_values(self, values: Numbers) -> Self:
         """The same cells with other values (zeros are allowed to be stored)."""
         return replace(self, values=values)
 
-    def only(self, kept: NDArray[np.bool_]) -> Self:
+    def only(self, kept: Bools) -> Self:
         """Keep some of the stored cells; the others become zeros."""
         if kept.all():
             return self
@@ -280,13 +276,13 @@ class BinaryMatrix(SparseData):
     bits: ClassVar[bool] = True
 
 
-def _csr_array(values: Values, indices: Index, indptr: Pointer, shape: tuple[int, int]) -> Any:
+def _csr_array(values: Numbers, indices: Indices, indptr: Starts, shape: tuple[int, int]) -> Any:
     """SciPy converts both index arrays to the wider type. Narrow pointers avoid a wide copy of the positions."""
     narrow = indices.size <= np.iinfo(np.int32).max
     return sp.csr_array((values, indices, indptr.astype(np.int32) if narrow else indptr), shape=shape)
 
 
-def _taken(indptr: Pointer, rows: NDArray[Any]) -> tuple[Pointer, Pointer]:
+def _taken(indptr: Starts, rows: Numbers) -> tuple[Starts, Starts]:
     """Row pointers of some rows, and where their entries are."""
     sizes = np.diff(indptr)[rows]
     taken = np.concatenate(([0], np.cumsum(sizes)))
@@ -314,13 +310,13 @@ def _split_missing(table: Table) -> tuple[Any, Any]:
     return csr, missing if missing is not None and missing.nnz else None
 
 
-def _flat_positions(csr: Any) -> NDArray[np.int64]:
+def _flat_positions(csr: Any) -> Positions:
     """``row * n_columns + column`` of each stored entry; increasing, as the format is canonical."""
     rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(csr.indptr))
     return np.asarray(rows * np.int64(csr.shape[1]) + csr.indices)
 
 
-def _smallest(values: Values) -> Values:
+def _smallest(values: Numbers) -> Numbers:
     """The values in the smallest type that holds them: unsigned 16 or 32 bits, int64, or float64 for reals."""
     if values.dtype.kind == "f" and not np.all(values == np.floor(values)):
         return values.astype(np.float64)

@@ -172,11 +172,9 @@ def _delimiter(path: Path) -> str:
 def _text_labels(table: Table, neutralise: bool) -> tuple[list[str], list[str]]:
     pairs = zip((table.row_labels, table.column_labels), table.shape, strict=True)
     rows, columns = (tables.checked_labels(labels, size, "labels").tolist() for labels, size in pairs)
-    return (
-        ([tables.neutralised(t) for t in rows], [tables.neutralised(t) for t in columns])
-        if neutralise
-        else (rows, columns)
-    )
+    if neutralise:
+        rows, columns = (list(map(tables.neutralised, labels)) for labels in (rows, columns))
+    return rows, columns
 
 
 def _check_distinct(rows: list[str], columns: list[str]) -> None:

@@ -60,18 +60,12 @@ class BestDecomposition:
         self, key: Key, data: SparseData, state: DecompositionState
     ) -> tuple[DecompositionState, Mapping[str, float]]:
         """One update of both factors; reports log p(S), which never falls."""
-        samples, features = gradients(self.model, data, state, self.engine)
-        ratio_samples = _ratio(samples)
-        ratio_features = _ratio(features)
+        ratios = [_ratio(own) for own in gradients(self.model, data, state, self.engine)]
+        factors = state.activations, state.dictionary
         exponent = state.exponent
         while exponent >= _SMALLEST_STEP:
-            moved = evaluate(
-                self.model,
-                data,
-                _moved(state.activations, ratio_samples, exponent),
-                _moved(state.dictionary, ratio_features, exponent),
-                self.engine,
-            )
+            activations, dictionary = (_moved(*own, exponent) for own in zip(factors, ratios, strict=True))
+            moved = evaluate(self.model, data, activations, dictionary, self.engine)
             if moved.objective >= state.objective:
                 moved.exponent = min(_LARGEST_STEP, 1.2 * exponent)
                 return moved, {"objective": moved.objective, "exponent": exponent}

@@ -58,8 +58,7 @@ def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> 
         ax.set_aspect("equal")
     points = np.concatenate([np.array(path) for path in iterates.values()])
     middle, reach = (points.min(axis=0) + points.max(axis=0)) / 2, 0.6 * np.ptp(points, axis=0).max()
-    near.set_xlim(middle[0] - reach, middle[0] + reach)
-    near.set_ylim(middle[1] - reach, middle[1] + reach)
+    near.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
     whole.set_ylabel("$w_2$")
     whole.legend(fontsize=8)
     return figure

@@ -200,9 +200,7 @@ def likelihoods(results: dict[str, list[Curve]]) -> Figure:
                 look = {"color": COLORS[name], "linewidth": 1.1, "marker": ".", "label": "" if number else name}
                 ax.errorbar(seconds, run["scores"], run["errors"], **look)
         span = max(ends) - lowest + 1.0
-        ax.set_ylim(lowest - 0.3 * span, max(ends) + 0.1 * span)
-        ax.set_xscale("log")
-        ax.set_xlabel("CPU seconds")
+        ax.set(ylim=(lowest - 0.3 * span, max(ends) + 0.1 * span), xscale="log", xlabel="CPU seconds")
     axes[0].set_ylabel(f"marginal log-likelihood of {N_SCORED} documents")
     axes[0].legend(fontsize=8)
     return figure

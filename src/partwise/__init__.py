@@ -47,7 +47,8 @@ if TYPE_CHECKING:  # names for type checkers and editors; a test keeps these equ
     from partwise.storage.on_disk import on_disk as on_disk
     from partwise.text.counting import count_texts as count_texts
 
-__all__ = ["__version__", *PUBLIC]
+__all__ = ["__version__"]
+__all__.extend(PUBLIC)  # not in one list: the documentation tool reads lists of texts only
 
 
 def __getattr__(name: str) -> Any:

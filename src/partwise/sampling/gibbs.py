@@ -203,12 +203,15 @@ class KeepsChains:
 
     def _store_chains(self, draws: KeptDraws, dictionaries: Any) -> None:
         """Store the numbers of draws, and name parts that not all chains found; dictionaries are features x parts."""
-        for name, values in draws.of_chains().items():
-            setattr(self, f"{name}_draws_", values)
+        self._store_numbers(draws)
         self.part_agreement_ = part_agreement(dictionaries, draws.likeliest)
         compared = int(np.sum(~np.isnan(self.part_agreement_[self.active_components_])))
         message = naming_parts(self.status_.message, self.tentative_parts(), compared)
         self.status_ = replace(self.status_, message=message)
+
+    def _store_numbers(self, draws: KeptDraws) -> None:
+        for name, values in draws.of_chains().items():
+            setattr(self, f"{name}_draws_", values)
 
     def tentative_parts(self) -> list[int]:
         """Active parts that not every chain found: in some chain, the cosine with their match is below 0.8."""

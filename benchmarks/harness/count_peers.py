@@ -16,18 +16,12 @@ from partwise.contract.offers import Offers
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
 class Fitted(Offers):
     """What is needed for a score, and the processor seconds that it took."""
 
-    activations_: Floats
-    components_: Floats
-    seconds: float
-
-    @property
-    def n_components_(self) -> int:  # type: ignore[override]  # an attribute of estimators
-        """Number of parts."""
-        return len(self.components_)
+    def __init__(self, activations: Floats, components: Floats, seconds: float) -> None:
+        self.activations_, self.components_, self.seconds = activations, components, seconds
+        self.n_components_ = len(components)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,10 @@ def test_probability_of_an_allocation() -> None:
     expected = np.array([log_weight(s) for s in every])
     found = np.array([MODEL.log_allocation(s) for s in every])
     np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-10)
-    labels = [MODEL.log_labels(MODEL.sample_prior.log_counts(s.sum(axis=1)), s.sum(axis=0), 0.0) for s in every]
+    labels = []
+    for s in every:
+        log_samples = MODEL.sample_prior.log_lengths(s.sum(axis=(1, 2))) + gammaln(BETA + s.sum(axis=1)).sum()
+        labels.append(MODEL.log_labels(log_samples, s.sum(axis=0), 0.0))
     np.testing.assert_allclose(labels, found + [gammaln(s + 1.0).sum() for s in every], atol=1e-10)
 
 

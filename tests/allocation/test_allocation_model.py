@@ -111,7 +111,8 @@ def test_labels_share_what_an_allocation_has() -> None:
     s = np.random.default_rng(4).poisson(1.5, size=(2, 3, 2))
     ways = gammaln(s.sum(axis=2) + 1).sum() - gammaln(s + 1).sum()
     log_factorials = float(gammaln(s.sum(axis=2) + 1).sum())
-    of_labels = MODEL.log_labels(MODEL.sample_prior.log_counts(s.sum(axis=1)), s.sum(axis=0), log_factorials)
+    log_samples = MODEL.sample_prior.log_lengths(s.sum(axis=(1, 2))) + gammaln(BETA + s.sum(axis=1)).sum()
+    of_labels = MODEL.log_labels(log_samples, s.sum(axis=0), log_factorials)
     assert of_labels + ways == pytest.approx(MODEL.log_allocation(s), rel=1e-12)
 
 

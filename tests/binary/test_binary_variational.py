@@ -134,7 +134,7 @@ def test_em_never_falls_and_says_the_truth(kind: str, use_priors: bool) -> None:
     rows, columns = result.state.rows, result.state.columns
     factors = (columns, rows) if kind == "dir-beta" else (rows, columns)
     data = BinaryMatrix.build(X)
-    truth = model.log_likelihood(data, *factors) + (model.log_prior_of_logs(*factors) if use_priors else 0.0)
+    truth = model.log_likelihood(data, *factors) + (model.log_prior(*factors, of_logs=True) if use_priors else 0.0)
     assert np.isclose(info["objective"], truth, rtol=1e-10)
 
 

@@ -38,11 +38,9 @@ def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
     return Console(file=text, force_terminal=terminal, width=100, legacy_windows=False, _environ={}), text
 
 
-def trace_of(n_rows: int) -> Trace:
-    trace = Trace()
-    for iteration in range(1, n_rows + 1):
+def iterate(trace: Trace, n_iterations: int) -> None:
+    for iteration in range(len(trace) + 1, len(trace) + n_iterations + 1):
         trace.append(iteration, 0.1, {"objective": -1234.5 / iteration})
-    return trace
 
 
 def plain(text: io.StringIO) -> str:
@@ -51,9 +49,9 @@ def plain(text: io.StringIO) -> str:
 
 def test_a_bar_on_a_terminal_shows_iteration_objective_elapsed_and_rate() -> None:
     where, text = console(terminal=True)
-    with ProgressDisplay("fitting parts", 40, True, console=where) as display:
+    with ProgressDisplay("fitting parts", trace := Trace(), 40, True, console=where):
         time.sleep(0.1)
-        display.update(10, trace_of(10))
+        iterate(trace, 10)
         time.sleep(0.1)
     last = plain(text).splitlines()[-1]
     assert "fitting parts" in last
@@ -64,9 +62,10 @@ def test_a_bar_on_a_terminal_shows_iteration_objective_elapsed_and_rate() -> Non
 
 def test_the_rate_counts_this_run_only() -> None:
     where, text = console(terminal=False)
-    with ProgressDisplay("fitting", 2000, True, first=1000, console=where) as display:
+    iterate(trace := Trace(), 1000)
+    with ProgressDisplay("fitting", trace, 2000, True, console=where):
         time.sleep(0.02)
-        display.update(1001, trace_of(1))
+        iterate(trace, 1)
     assert "iteration 1001/2000" in text.getvalue()
     rate = float(re.search(r"([\d.e+]+) it/s", text.getvalue()).group(1))  # type: ignore[union-attr]
     assert rate < 60
@@ -74,9 +73,9 @@ def test_the_rate_counts_this_run_only() -> None:
 
 def test_lines_where_there_is_no_terminal() -> None:
     where, text = console(terminal=False)
-    with ProgressDisplay("fitting", 30, True, console=where) as display:
-        for iteration in range(1, 4):
-            display.update(iteration, trace_of(iteration))
+    with ProgressDisplay("fitting", trace := Trace(), 30, True, console=where):
+        for _ in range(3):
+            iterate(trace, 1)
             time.sleep(0.06)
     lines = text.getvalue().splitlines()
     assert len(lines) >= 2
@@ -86,7 +85,7 @@ def test_lines_where_there_is_no_terminal() -> None:
 
 def test_a_long_first_iteration_has_a_running_clock() -> None:
     where, text = console(terminal=True)
-    with ProgressDisplay("fitting", 5, True, console=where):
+    with ProgressDisplay("fitting", Trace(), 5, True, console=where):
         time.sleep(0.2)
         assert "0/5" in plain(text)
 
@@ -94,8 +93,8 @@ def test_a_long_first_iteration_has_a_running_clock() -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_fit_that_is_forced_is_shown_however_quick(terminal: bool) -> None:
     where, text = console(terminal=terminal)
-    with ProgressDisplay("fitting", 5, True, console=where) as display:
-        display.update(5, trace_of(5))
+    with ProgressDisplay("fitting", trace := Trace(), 5, True, console=where):
+        iterate(trace, 5)
     assert "5/5" in plain(text)
 
 
@@ -103,29 +102,29 @@ def test_a_quick_fit_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_stderr_is_terminal", lambda: True)
     monkeypatch.setattr(progress, "_DELAY", 5.0)
     where, text = console(terminal=True)
-    with ProgressDisplay("fitting", 5, console=where) as display:
+    with ProgressDisplay("fitting", trace := Trace(), 5, console=where) as display:
         assert display.enabled
-        display.update(5, trace_of(5))
+        iterate(trace, 5)
     assert text.getvalue() == ""
     monkeypatch.setattr(progress, "_DELAY", 0.05)
-    with ProgressDisplay("fitting", 5, console=where):
+    with ProgressDisplay("fitting", Trace(), 5, console=where):
         time.sleep(0.3)
     assert "fitting" in text.getvalue()
 
 
 def test_silence() -> None:
     where, text = console(terminal=True)
-    with ProgressDisplay("fitting", 5, False, console=where) as display:
+    with ProgressDisplay("fitting", trace := Trace(), 5, False, console=where):
         time.sleep(0.15)
-        display.update(5, trace_of(5))
+        iterate(trace, 5)
     assert text.getvalue() == ""
 
 
 def test_a_run_inside_another_shows_nothing_of_its_own() -> None:
     outer, outer_text = console(terminal=False)
     inner, inner_text = console(terminal=False)
-    with ProgressDisplay("outer", 5, True, console=outer):
-        with ProgressDisplay("inner", 5, True, console=inner) as display:
+    with ProgressDisplay("outer", Trace(), 5, True, console=outer):
+        with ProgressDisplay("inner", Trace(), 5, True, console=inner) as display:
             assert not display.enabled
             time.sleep(0.1)
         assert progress._current is not None
@@ -264,7 +263,7 @@ def test_many_quick_compilations_add_up(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_notice_goes_above_the_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "_DELAY", 1e-4)
     where, text = console(terminal=True)
-    with ProgressDisplay("fitting", 5, True, console=where), compiling_notice():
+    with ProgressDisplay("fitting", Trace(), 5, True, console=where), compiling_notice():
         compile_something()
     assert COMPILING in plain(text)
     assert capsys.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from clusters import cluster
 from partwise import PoissonNMF, on_disk
 from partwise.core.data import CountMatrix
-from partwise.engines import LocalEngine, tree, worker_tasks
+from partwise.engines import LocalEngine, tree
 from partwise.engines.blocks import Block
 from partwise.engines.dask import DaskEngine
 from partwise.engines.tree import TouchedRows, TreeSum, packed, summed, unpacked
@@ -117,7 +118,7 @@ def test_bytes_that_travel_fall(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) 
 
             def watched(function: Any, arguments: Any, submit_each: Any = submit_each, sizes: Any = sizes) -> Any:
                 futures = submit_each(function, arguments)
-                if function in (worker_tasks.item, summed):
+                if function in (operator.getitem, summed):
                     sizes.extend(len(pickle.dumps(value)) for value in client.gather(futures))
                 return futures
 

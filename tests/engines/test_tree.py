@@ -52,6 +52,11 @@ def test_terms_in_order_take_up_a_logarithm_of_nodes() -> None:
     assert most <= 10
 
 
+def test_functions_that_only_fill_arrays_have_nothing_to_sum() -> None:
+    assert tree_sum([None] * 3, [2, 0, 1]) is None
+    assert tree_sum([(None, 1.0)] * 3, [2, 0, 1]) == (None, 3.0)
+
+
 def test_the_memory_of_the_left_term_is_used() -> None:
     terms = [np.full(3, float(index)) for index in range(5)]
     result = tree_sum(terms, [3, 1, 4, 0, 2])

@@ -11,7 +11,7 @@ import pytest
 from io_samples import counts, write_csv, write_docword, write_ldac, write_mtx, write_npz
 
 from partwise.errors import FileFormatError, InvalidInputError
-from partwise.io import FORMATS, read
+from partwise.io.reading import FORMATS, read
 
 
 def test_missing_files_directories_and_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,12 @@ from partwise.engines import resolve_engine
 from partwise.errors import InvalidInputError
 from partwise.kernels.continuous import gamma
 from partwise.kernels.streams import new_stream, seek
+from partwise.kernels.sums import longest_row
 from partwise.likelihood import direct_sampling, harmonic_mean
 from partwise.likelihood.completion import SMOOTHING, Completion, Predictor, complete, predict_tokens, split_tokens
 from partwise.likelihood.importance import importance_seconds
 from partwise.likelihood.kernels.importance import N_PILOT
-from partwise.likelihood.kernels.sampling import activation_draws, allocate, log_product, widest_row
+from partwise.likelihood.kernels.sampling import activation_draws, allocate, log_product
 from partwise.likelihood.left_to_right import _seconds
 from partwise.likelihood.problem import LikelihoodProblem, average_draws, log_factorials, log_mean, require_at_least
 
@@ -175,8 +176,8 @@ def test_allocations_are_of_all_tokens(rng: np.random.Generator) -> None:
     # five standard errors: a false alarm in 1e-6 of seeds
     assert np.abs((drawn / n_draws - counts @ shares) / spread).max() < 5.0
     assert log_product(counts, weights, point) == pytest.approx(counts @ np.log(weights[:3] @ point))
-    assert widest_row(np.array([0, 4, 5, 12, 12]), 1, 4) == 7
-    assert widest_row(np.array([0, 4, 5, 12, 12]), 0, 2) == 4
+    assert longest_row(np.array([0, 4, 5, 12, 12]), 1, 4) == 7
+    assert longest_row(np.array([0, 4, 5, 12, 12]), 0, 2) == 4
 
 
 def test_draws_are_averaged_by_blocks_of_rows() -> None:

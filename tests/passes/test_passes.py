@@ -11,11 +11,11 @@ from scipy import integrate, stats
 from partwise import CountMatrix
 from partwise.core.weights import CellWeights
 from partwise.engines import resolve_engine
-from partwise.engines.blocks import Block
+from partwise.engines.blocks import Block, aligned
 from partwise.passes import kernels
 from partwise.passes import side as side_module
 from partwise.passes.batches import BatchPosterior, expected_in_groups
-from partwise.passes.side import FLOOR, Floors, Side, activation_floor, own_exposure, ready
+from partwise.passes.side import FLOOR, Floors, Side, own_exposure
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 17, 70, 5
 RNG = np.random.default_rng(11)
@@ -114,15 +114,14 @@ def test_exposure_of_a_block(missing: bool) -> None:
 
 
 def test_factors_for_kernels_have_the_same_values() -> None:
-    np.testing.assert_array_equal(ready(OTHER), OTHER)
-    assert ready("elsewhere") == "elsewhere", "what is on workers stays there"
+    np.testing.assert_array_equal(aligned(OTHER), OTHER)
+    assert aligned("elsewhere") == "elsewhere", "what is on workers stays there"
 
 
 @pytest.mark.parametrize("n_components", [1, 4])
 def test_floors_are_shares_of_the_margins(n_components: int) -> None:
     data, seen, _ = data_of(missing=True)
     floors = Floors.of(data, n_components)
-    assert activation_floor(n_components) == pytest.approx(FLOOR / n_components)
     np.testing.assert_allclose(floors.activations, FLOOR / n_components * seen.sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(floors.dictionary, FLOOR * seen.sum(axis=0) / seen.sum(), rtol=1e-12)
     nothing = Floors.of(CountMatrix.build(np.zeros((2, 3))), n_components)

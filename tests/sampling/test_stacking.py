@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from partwise.sampling.stacking import stacking_weights
+from partwise.sampling.draws import stacking_weights
 
 
 def test_two_weights_are_those_of_a_line_search(rng: np.random.Generator) -> None:

@@ -72,11 +72,6 @@ class SamplePrior(NamedTuple):
         constant = totals.size * per_sample - (a * totals.size + totals.sum()) * np.log1p(b)
         return float(constant + (gammaln(a + totals) - gammaln(self.concentration.sum() + totals)).sum())
 
-    def log_counts(self, sample_counts: Any) -> float:
-        """The terms of log p(S) that need only S_n+k, including those of the lengths."""
-        counts = np.asarray(sample_counts, dtype=np.float64)
-        return self.log_lengths(counts.sum(axis=1)) + _sum_of_log_gammas(self.concentration, counts)
-
 
 @dataclass(frozen=True, eq=False)
 class AllocationModel:
@@ -238,7 +233,7 @@ class AllocationModel:
         Parameters
         ----------
         log_samples
-            `SamplePrior.log_counts` of the labels' sums over each sample.
+            The terms that need only the labels' sums over each sample: `log_lengths` and Σ log Γ(β_k + S_n+k).
         feature_counts
             Sums of the labels over each feature.
         log_factorials

@@ -7,15 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from partwise.binary.inference import logistic
 from partwise.binary.inference.cells import Cells
-from partwise.binary.inference.logistic import (
-    AlternatingMajorisation,
-    LogisticState,
-    TwoSides,
-    activations_given,
-    balanced,
-    probabilities,
-)
 from partwise.contract.bits import BitModel
 from partwise.contract.declaration import Candidate, Declaration
 from partwise.contract.model_file import check_array_is
@@ -109,23 +102,23 @@ class LogisticPCA(BitModel):
     activations_: Floats = field(init=False)
 
     def _fit(self, data: BinaryMatrix) -> None:
-        sides = TwoSides.of(data)
-        penalty, intercept, engine = float(self.penalty), bool(self.intercept), self._engine()
-        algorithm = AlternatingMajorisation(int(self.n_components), penalty=penalty, intercept=intercept, engine=engine)
+        sides = logistic.TwoSides.of(data)
+        settings: dict[str, Any] = {"penalty": float(self.penalty), "intercept": bool(self.intercept)}
+        algorithm = logistic.AlternatingMajorisation(int(self.n_components), **settings, engine=self._engine())
         rule = small_change(self.tol, max(sides.samples.n_cells, 1))
-        state: LogisticState = balanced(self._run(algorithm, sides, max_iter=self.max_iter, convergence=rule).state)
+        state = logistic.balanced(self._run(algorithm, sides, max_iter=self.max_iter, convergence=rule).state)
         self.intercept_, self.activations_ = state.intercept, state.activations
         self._store_components(state.dictionary, np.sum(state.dictionary**2, axis=0))
         self._store_cells(data, self.expected(self.activations_))
 
     def _activations(self, data: BinaryMatrix) -> Floats:
-        return activations_given(
+        return logistic.activations_given(
             Cells.of(data), self.components_.T.copy(), self.intercept_, float(self.penalty), self._engine()
         )
 
     def expected(self, activations: Floats, columns: Any = slice(None)) -> Floats:
         """Probabilities of a one, for given activations."""
-        return probabilities(activations, self.components_.T[columns], self.intercept_[columns])
+        return logistic.probabilities(activations, self.components_.T[columns], self.intercept_[columns])
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -123,16 +123,12 @@ class BinaryModel:
         with np.errstate(divide="ignore"):
             return float(np.log(np.where(bits, activations @ dictionary.T, zeros)[seen]).sum())
 
-    def log_prior(self, activations: Floats, dictionary: Floats) -> float:
-        """Log density of both factors (+inf where a concentration below 1 meets an exact zero)."""
-        return self._log_prior(activations, dictionary, 1.0)
+    def log_prior(self, activations: Floats, dictionary: Floats, *, of_logs: bool = False) -> float:
+        """Log density of both factors (+inf where a concentration below 1 meets an exact zero).
 
-    def log_prior_of_logs(self, activations: Floats, dictionary: Floats) -> float:
-        """The same for log odds and logarithms: their density is finite, and has one mode, under every prior."""
-        return self._log_prior(activations, dictionary, 0.0)
-
-    def _log_prior(self, activations: Floats, dictionary: Floats, less: float) -> float:
-        priors = self.priors
+        With ``of_logs``, that of their log odds and logarithms: it is finite, and has one mode, under every prior.
+        """
+        priors, less = self.priors, 0.0 if of_logs else 1.0
         if self.kind == "beta-dir":
             return self._log_beta(activations, less) + _log_dirichlet(dictionary, priors.concentration, less)
         if self.kind == "dir-beta":

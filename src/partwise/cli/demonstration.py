@@ -154,6 +154,5 @@ def _draw_row(ax: Any, pictures: list[Any], top: float) -> None:
         draw_picture(ax, pixels, DIGIT_SHAPE, top=top, extent=(left, left + 1, 0, 1))
         ax.add_patch(Rectangle((left, 0), 1, 1, fill=False, linewidth=0.8))
         ax.text(left + 1 + 0.06, 0.5, sign, ha="left", va="center", fontsize=12)
-    ax.set_xlim(-0.02, len(pictures) * (1 + _GAP))
-    ax.set_ylim(-0.02, 1.02)
+    ax.set(xlim=(-0.02, len(pictures) * (1 + _GAP)), ylim=(-0.02, 1.02))
     ax.set_axis_off()

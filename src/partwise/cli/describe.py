@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from partwise.cli.files import write_activations, write_intervals
-from partwise.cli.reading import table_size
+from partwise.cli.reading import Opened, table_size
 
 if TYPE_CHECKING:
     from partwise.io import Table
     from partwise.restarts import Consensus
-    from partwise.storage.csr_folder import MappedCounts
 
 
 # A part counts as present from this probability on. Chains that differ by more get a line of their own.
@@ -27,7 +26,7 @@ _MOST_PAIRS = 10
 
 
 def write_presence(
-    fitted: Any, table: Table | MappedCounts, activations: Path | None, intervals: Path | None, names: list[str]
+    fitted: Any, table: Opened, activations: Path | None, intervals: Path | None, names: list[str]
 ) -> list[str]:
     """Write what was found about the presence of parts, and say it in lines."""
     import numpy as np

@@ -1,18 +1,13 @@
 """Files that a command reads and writes: checked before the work starts, and written completely or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from partwise.cli.output import Outcome, refuse_if
-
-if TYPE_CHECKING:
-    from partwise.io import Table
-    from partwise.storage.csr_folder import MappedCounts
+from partwise.cli.reading import Opened
 
 _PICTURES = (".png", ".pdf", ".svg")
 _LENGTH_BYTES = 8
@@ -35,7 +30,7 @@ def check_outputs(
     inputs
         Files that are read.
     """
-    from partwise.io import atomic_path
+    from partwise.io.atomic import atomic_path
 
     for option in tables:
         _check_table_name(option, outputs[option])
@@ -76,16 +71,18 @@ def _check_picture_name(option: str, path: Path | None) -> None:
     require("matplotlib", "plot", "drawing")
 
 
-def table_outcome(facts: dict[str, Any], columns: dict[str, list[Any]], output: Path | None) -> Outcome:
-    """Write a table to the file that was asked for, or print it."""
+def table_outcome(
+    facts: dict[str, Any], columns: dict[str, list[Any]], output: Path | None, *, form: str = ".6g", named: bool = False
+) -> Outcome:
+    """Write a table to the file that was asked for, or print it: numbers in a form, perhaps below their names."""
     from partwise.io import write_columns
 
     if output is not None:
         write_columns(output, columns)
         return Outcome({**facts, "output": output}, written=[output])
     rows = zip(*columns.values(), strict=True)
-    lines = [tuple(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
-    return Outcome({**facts, **columns, "output": None}, lines)
+    lines = [tuple(format(cell, form) if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
+    return Outcome({**facts, **columns, "output": None}, [tuple(columns), *lines] if named else lines)
 
 
 def part_names(model: Any) -> list[str]:
@@ -93,26 +90,19 @@ def part_names(model: Any) -> list[str]:
     return [str(name) for name in model.get_feature_names_out()]
 
 
-def write_activations(path: Path, activations: Any, table: Table | MappedCounts, parts: list[str]) -> None:
+def write_activations(path: Path, activations: Any, table: Opened, parts: list[str]) -> None:
     """Samples x parts as a table."""
     from partwise.io import write_table
 
     write_table(path, activations, table.row_labels, parts, corner="sample")
 
 
-def write_intervals(path: Path, found: Any, table: Table | MappedCounts) -> None:
+def write_intervals(path: Path, found: Any, table: Opened) -> None:
     """Presence, activation and its interval of each sample and part, one line each."""
     from partwise.io import write_columns
 
     labels = table.row_labels
     write_columns(path, found.table([str(n) for n in range(table.shape[0])] if labels is None else list(labels)))
-
-
-def write_parts(path: Path, components: Any, feature_names: Any, parts: list[str]) -> None:
-    """Features x parts as a table: one line per feature, the layout of signature catalogues."""
-    from partwise.io import write_table
-
-    write_table(path, components.T, feature_names, parts, corner="feature")
 
 
 def sample_labels(given: Path | None, table: Any, option: str = "--groups") -> list[str] | None:

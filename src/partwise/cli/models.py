@@ -12,10 +12,10 @@ import typer
 
 from partwise._registry import find_estimator, model_names
 from partwise.cli.output import refuse_if
+from partwise.cli.reading import Opened
 
 if TYPE_CHECKING:
     from partwise.io import Table
-    from partwise.storage.csr_folder import MappedCounts
 
 OPTIONS = ("n_components", "inference", "init", "max_iter", "tol", "random_state", "n_jobs")
 """Estimator parameters that have their own option of `partwise fit`; `--set` sets the others."""
@@ -144,7 +144,7 @@ def read_parts(path: Path) -> Table:
     return Table(parts, rows, columns, source=str(path))
 
 
-def refitted(estimator: Any, parts: Table, table: Table | MappedCounts, **more: Any) -> Any:
+def refitted(estimator: Any, parts: Table, table: Opened, **more: Any) -> Any:
     """An estimator with given parts, and the data checked against them. Features are matched by name if both have any.
 
     Parameters

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import typer
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from partwise.io import Table
     from partwise.storage.csr_folder import MappedCounts
 
+Opened: TypeAlias = "Table | MappedCounts"
+"""Data as they were opened: a table in memory, or a folder of rows on disk."""
+
 _CHANNEL = re.compile(r"[ACGT]\[[ACGT]>[ACGT]\][ACGT]")
 
 
 def format_names() -> list[str]:
     """Names of the formats that are read and written."""
-    from partwise.io import FORMATS
+    from partwise.io.reading import FORMATS
 
     return [known.name for known in FORMATS]
 
@@ -61,7 +64,7 @@ class ReadArguments:
     feature_column: Literal["name", "id"] = option("Which column names the features of a 10x directory.", "name")
     memory_limit: str | None = option("Refuse files that need more memory than this, such as 8GB.", metavar="SIZE")
 
-    def open(self, path: Path) -> Table | MappedCounts:
+    def open(self, path: Path) -> Opened:
         """Open a folder of rows on disk, for commands that work row by row; read anything else into memory.
 
         Print one line about what was opened or read.
@@ -69,7 +72,7 @@ class ReadArguments:
         from partwise.io import read
         from partwise.storage.csr_folder import is_csr_folder
 
-        table: Table | MappedCounts
+        table: Opened
         if is_csr_folder(path):
             from partwise.storage.csr_folder import MappedCounts
 
@@ -122,7 +125,7 @@ def _option(name: str) -> str:
     return f"--no-{name}" if name in ("header", "index") else f"--{name.replace('_', '-')}"
 
 
-def table_size(table: Table | MappedCounts) -> dict[str, int]:
+def table_size(table: Opened) -> dict[str, int]:
     """Samples, features, observed nonzeros and missing cells of a table."""
     import numpy as np
     import scipy.sparse as sp

@@ -157,11 +157,10 @@ def _rates(data: SparseData, expected: Floats, start: Floats, engine: Engine, ps
 
 def _rates_of_block(
     block: Block, rates: Floats, covariances: Floats, expected: Floats, totals: Totals, pseudocount: float
-) -> float:
+) -> None:
     exposures = np.ascontiguousarray(own_exposure(block, expected, totals))
     own = rates[block.rows], covariances[block.rows]
     feature_rates(block.own_cells, expected, exposures, pseudocount, 0, block.n_rows, own)
-    return 0.0
 
 
 def _against_least_extreme(rates: Floats, covariances: Floats) -> tuple[Floats, Floats, Places]:

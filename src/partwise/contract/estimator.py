@@ -5,18 +5,16 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from partwise.contract import model_file
-from partwise.contract.declaration import Declaration
 from partwise.contract.features import aligned, check_columns, named_otherwise
 from partwise.contract.given_parts import FromGivenParts
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
@@ -31,7 +29,7 @@ from partwise.core.coerce import as_table, is_anndata, is_chunked
 from partwise.core.data import MISSING_REMEDY, BinaryMatrix, CountMatrix, SparseData
 from partwise.core.keys import Key, key_from
 from partwise.core.progress import compiling_notice
-from partwise.core.result import FitResult, Status, Trace
+from partwise.core.result import FitResult
 from partwise.core.run import Algorithm, run
 from partwise.core.stopping import Rule
 from partwise.engines.base import Engine
@@ -51,7 +49,6 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
     `declares` and implements `_fit` (run an algorithm, store the parts) and `_activations` (samples to activations).
     """
 
-    declares: ClassVar[Declaration]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = COMMON_CONSTRAINTS
 
     n_components: int = 10
@@ -64,22 +61,6 @@ class FactorizationEstimator(PartialFit, FromGivenParts, ListsFeatures, HandledP
     callbacks: Sequence[Any] = ()
     checkpoint: Any = None
     resume: bool = False
-
-    components_: Floats = field(init=False)
-    part_weights_: Floats = field(init=False)
-    n_components_: int = field(init=False)
-    n_active_components_: int = field(init=False)
-    active_components_: NDArray[np.intp] = field(init=False)
-    n_iter_: int = field(init=False)
-    n_batches_: int = field(init=False)
-    n_samples_seen_: int = field(init=False)
-    training_fingerprint_: str = field(init=False)
-    trace_: Trace = field(init=False)
-    status_: Status = field(init=False)
-    n_features_in_: int = field(init=False)
-    feature_names_in_: NDArray[Any] = field(init=False)
-    component_names_: NDArray[Any] = field(init=False)
-    presence_prior_: Floats = field(init=False)
 
     # What a family implements
 

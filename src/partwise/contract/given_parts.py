@@ -138,7 +138,6 @@ def given_names(seeds: Any, fixed_parts: Any) -> dict[int | str, str]:
 class FromGivenParts(Offers):
     """Builds a model from given parts."""
 
-    presence_prior_: Floats
     _store_components: Callable[[Floats, Floats], None]
 
     @classmethod

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,30 +20,38 @@ from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.io.optional import require
 from partwise.kernels.arrays import Floats
+from partwise.passes.side import cell_rates
 
 if TYPE_CHECKING:
     from partwise.likelihood.problem import LogLikelihood
     from partwise.sampling.agreement import Diagnostic
 
 
-# Number of entries of the two factors gathered at once.
-_GATHERED = 2**20
+@dataclass(eq=False, repr=False)
+class Fitted:
+    """What every fit stores. Names end in an underscore; some attributes are absent until they are known."""
+
+    components_: Floats = field(init=False)
+    part_weights_: Floats = field(init=False)
+    n_components_: int = field(init=False)
+    n_active_components_: int = field(init=False)
+    active_components_: NDArray[np.intp] = field(init=False)
+    n_iter_: int = field(init=False)
+    n_batches_: int = field(init=False)
+    n_samples_seen_: int = field(init=False)
+    training_fingerprint_: str = field(init=False)
+    trace_: Trace = field(init=False)
+    status_: Status = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: NDArray[Any] = field(init=False)
+    component_names_: NDArray[Any] = field(init=False)
+    presence_prior_: Floats = field(init=False)
 
 
-class Offers(ABC):
+class Offers(Fitted, ABC):
     """Methods that every estimator has; families override those that they can do better."""
 
     declares: ClassVar[Declaration]
-    n_components_: int
-    n_features_in_: int
-    components_: Floats
-    part_weights_: Floats
-    component_names_: NDArray[Any]
-    feature_names_in_: NDArray[Any]
-    n_iter_: int
-    n_samples_seen_: int
-    trace_: Trace
-    status_: Status
     # From the base class, for the mixins beside it.
     _engine: Callable[[], Engine]
     _compiling: Callable[[], AbstractContextManager[None]]
@@ -65,12 +74,7 @@ class Offers(ABC):
 
     def expected_cells(self, activations: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
         """Expected values of single cells, one per pair of row and column."""
-        found, dictionary = np.empty(rows.size), self.components_.T
-        step = 1 + _GATHERED // self.n_components_
-        for start in range(0, rows.size, step):
-            part = slice(start, start + step)
-            found[part] = np.einsum("ik,ik->i", activations[rows[part]], dictionary[columns[part]])
-        return found
+        return cell_rates(activations, self.components_.T, rows, columns)
 
     def expected_totals(self, activations: Floats) -> Floats:
         """Expected total of each sample."""

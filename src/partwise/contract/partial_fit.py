@@ -33,7 +33,6 @@ class PartialFit(Offers):
     """Bookkeeping for models that are updated batch by batch."""
 
     n_components: int
-    n_batches_: int
 
     def _takes_batches(self) -> bool:
         """Whether `partial_fit` is available; may raise AttributeError with a sentence that says what to change."""

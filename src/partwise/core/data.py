@@ -8,17 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from partwise.core.coerce import as_table
 from partwise.core.state import fingerprint
 from partwise.core.validation import check_values, refuse_all_zero, refuse_fraction, refuse_missing, warn_if_normalised
 from partwise.core.weights import CellWeights
 from partwise.io.table import Labels, Table
-
-Values = NDArray[Any]
-Index = NDArray[np.int32]
-Pointer = NDArray[np.int64]
+from partwise.kernels.arrays import Bools, Floats, Indices, Numbers, Positions, Starts
 
 # Entries summed at once: NumPy converts its input to 64 bits, and for all data that copy would exceed the data.
 _PIECE = 2**16
@@ -44,16 +40,17 @@ class SparseData:
     """
 
     shape: tuple[int, int]
-    indptr: Pointer
-    indices: Index
-    values: Values
-    missing_indptr: Pointer
-    missing_indices: Index
+    indptr: Starts
+    indices: Indices
+    values: Numbers
+    missing_indptr: Starts
+    missing_indices: Indices
     row_labels: Labels | None = field(default=None, repr=False)
     column_labels: Labels | None = field(default=None, repr=False)
     weights: CellWeights | None = field(default=None, repr=False)
 
     by_rows: ClassVar[bool] = False
+    bits: ClassVar[bool] = False
     """Whether the data can only be read by rows, because no single place holds all rows of a column."""
 
     @property
@@ -77,7 +74,7 @@ class SparseData:
         return float(np.sum(self.values, dtype=np.float64))
 
     @cached_property
-    def row_sums(self) -> NDArray[np.float64]:
+    def row_sums(self) -> Floats:
         """Sum of the observed values of each sample."""
         # reduceat over the rows that have entries: cumulative sums would lose digits on long data.
         indptr, sums = self.indptr, np.zeros(self.indptr.size - 1)
@@ -90,7 +87,7 @@ class SparseData:
         return sums
 
     @cached_property
-    def column_sums(self) -> NDArray[np.float64]:
+    def column_sums(self) -> Floats:
         """Sum of the observed values of each feature."""
         sums = np.zeros(self.shape[1])
         for start in range(0, self.nnz, _PIECE):
@@ -136,7 +133,7 @@ class SparseData:
             weights=None if self.weights is None else self.weights.take(np.arange(start, stop)),
         )
 
-    def take(self, rows: NDArray[Any]) -> Self:
+    def take(self, rows: Numbers) -> Self:
         """Some samples, in the order given, as data of their own."""
         indptr, cells = _taken(self.indptr, rows)
         missing_indptr, hidden = _taken(self.missing_indptr, rows)
@@ -170,11 +167,11 @@ class SparseData:
             turned.__dict__["_unweighted"] = plain.transposed
         return found
 
-    def with_values(self, values: Values) -> Self:
+    def with_values(self, values: Numbers) -> Self:
         """The same cells with other values (zeros are allowed to be stored)."""
         return replace(self, values=values)
 
-    def only(self, kept: NDArray[np.bool_]) -> Self:
+    def only(self, kept: Bools) -> Self:
         """Keep some of the stored cells; the others become zeros."""
         if kept.all():
             return self
@@ -201,9 +198,41 @@ class SparseData:
         return fingerprint([type(self).__name__, self.shape, arrays])
 
     @classmethod
-    def _build(
-        cls, X: Any, *, kind: str, caller: str, allow_missing: bool, allow_all_zero: bool, remedy: str = MISSING_REMEDY
+    def build(
+        cls,
+        X: Any,
+        *,
+        integers: bool = True,
+        caller: str = "",
+        allow_missing: bool = True,
+        allow_all_zero: bool = True,
+        missing_remedy: str = MISSING_REMEDY,
     ) -> Self:
+        """Check data of any accepted kind (see ``as_table``) and store it.
+
+        Parameters
+        ----------
+        X
+            The data, samples x features.
+        integers
+            Refuse values that are not whole numbers. Bits are always checked.
+        caller
+            Who uses the data, for messages; by default the class.
+        allow_missing, allow_all_zero
+            Whether missing cells, and data without a nonzero, are accepted.
+        missing_remedy
+            What messages suggest where missing cells are not accepted.
+
+        Examples
+        --------
+        >>> from partwise import BinaryMatrix, CountMatrix
+        >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
+        2
+        >>> BinaryMatrix.build([[1, 0], [float("nan"), 1]]).n_missing
+        1
+        """
+        kind = "binary" if cls.bits else "integer" if integers else "real"
+        caller, remedy = caller or cls.__name__, missing_remedy
         if isinstance(X, cls) and X.by_rows:
             labels = Table(None, X.row_labels, X.column_labels)
             if X.n_missing and not allow_missing:
@@ -240,68 +269,20 @@ class SparseData:
 class CountMatrix(SparseData):
     """Counts, or any nonnegative real numbers for models that need only expected counts."""
 
-    @classmethod
-    def build(
-        cls,
-        X: Any,
-        *,
-        integers: bool = True,
-        caller: str = "CountMatrix",
-        allow_missing: bool = True,
-        allow_all_zero: bool = True,
-        missing_remedy: str = MISSING_REMEDY,
-    ) -> CountMatrix:
-        """Check data of any accepted kind (see ``as_table``) and store it.
-
-        Parameters
-        ----------
-        X
-            The data, samples x features.
-        integers
-            Refuse values that are not whole numbers.
-        caller
-            Who uses the data, for messages.
-        allow_missing, allow_all_zero
-            Whether missing cells, and data without a nonzero, are accepted.
-        missing_remedy
-            What messages suggest where missing cells are not accepted.
-
-        Examples
-        --------
-        >>> from partwise import CountMatrix
-        >>> CountMatrix.build([[3, 0], [0, 1]]).nnz
-        2
-        """
-        kind, allowed = "integer" if integers else "real", {"allow_missing": allow_missing}
-        allowed["allow_all_zero"] = allow_all_zero
-        return cls._build(X, kind=kind, caller=caller, remedy=missing_remedy, **allowed)
-
 
 class BinaryMatrix(SparseData):
     """Bits: stored nonzeros are ones, and cells that are neither stored nor missing are zeros."""
 
-    @classmethod
-    def build(
-        cls, X: Any, *, caller: str = "BinaryMatrix", allow_missing: bool = True, allow_all_zero: bool = True
-    ) -> BinaryMatrix:
-        """Check 0/1 data of any accepted kind (see ``as_table``) and store it.
-
-        Examples
-        --------
-        >>> from partwise import BinaryMatrix
-        >>> BinaryMatrix.build([[1, 0], [float("nan"), 1]]).n_missing
-        1
-        """
-        return cls._build(X, kind="binary", caller=caller, allow_missing=allow_missing, allow_all_zero=allow_all_zero)
+    bits: ClassVar[bool] = True
 
 
-def _csr_array(values: Values, indices: Index, indptr: Pointer, shape: tuple[int, int]) -> Any:
+def _csr_array(values: Numbers, indices: Indices, indptr: Starts, shape: tuple[int, int]) -> Any:
     """SciPy converts both index arrays to the wider type. Narrow pointers avoid a wide copy of the positions."""
     narrow = indices.size <= np.iinfo(np.int32).max
     return sp.csr_array((values, indices, indptr.astype(np.int32) if narrow else indptr), shape=shape)
 
 
-def _taken(indptr: Pointer, rows: NDArray[Any]) -> tuple[Pointer, Pointer]:
+def _taken(indptr: Starts, rows: Numbers) -> tuple[Starts, Starts]:
     """Row pointers of some rows, and where their entries are."""
     sizes = np.diff(indptr)[rows]
     taken = np.concatenate(([0], np.cumsum(sizes)))
@@ -329,13 +310,13 @@ def _split_missing(table: Table) -> tuple[Any, Any]:
     return csr, missing if missing is not None and missing.nnz else None
 
 
-def _flat_positions(csr: Any) -> NDArray[np.int64]:
+def _flat_positions(csr: Any) -> Positions:
     """``row * n_columns + column`` of each stored entry; increasing, as the format is canonical."""
     rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(csr.indptr))
     return np.asarray(rows * np.int64(csr.shape[1]) + csr.indices)
 
 
-def _smallest(values: Values) -> Values:
+def _smallest(values: Numbers) -> Numbers:
     """The values in the smallest type that holds them: unsigned 16 or 32 bits, int64, or float64 for reals."""
     if values.dtype.kind == "f" and not np.all(values == np.floor(values)):
         return values.astype(np.float64)

@@ -32,28 +32,27 @@ class ProgressDisplay:
     ----------
     title
         What is being done.
+    trace
+        What the iterations reached. The run goes on writing to it.
     max_iter
         Length of the bar.
     show
         None: if standard error is a terminal, and then only fits that take longer than a second. True: always. False:
         never. A run inside another that shows its progress shows none.
-    first
-        Iterations already done before a resume.
     console
         Where to show it; None = standard error.
     """
 
     def __init__(
-        self, title: str, max_iter: int, show: bool | None = None, *, first: int = 0, console: Console | None = None
+        self, title: str, trace: Trace, max_iter: int, show: bool | None = None, *, console: Console | None = None
     ) -> None:
         wanted = _stderr_is_terminal() if show is None else show
         self.enabled = wanted and _current is None and not (console is None and sys.stderr is None)
         self._title = title
         self._max_iter = max_iter
         self._forced = bool(show)
-        self._first = self._iteration = first
+        self._trace, self._first = trace, len(trace)
         self._console = console
-        self._trace = Trace()
         self._bar: Any = None
         self._finished = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="partwise-progress", daemon=True)
@@ -81,10 +80,6 @@ class ProgressDisplay:
             self._show()
         if self._bar is not None:
             self._bar.stop()
-
-    def update(self, iteration: int, trace: Trace) -> None:
-        """Record an iteration; the display shows it at its next update."""
-        self._iteration, self._trace = iteration, trace
 
     def say(self, text: str) -> None:
         """Write a line without breaking the bar."""
@@ -117,15 +112,15 @@ class ProgressDisplay:
         self._show()
 
     def _show(self) -> None:
-        seconds = time.monotonic() - self._started
-        done = self._iteration - self._first
+        seconds, iteration = time.monotonic() - self._started, len(self._trace)
+        done = iteration - self._first
         rate = f"{done / seconds:.3g} it/s" if done and seconds > 0 else ""
         latest = self._trace.latest("objective")
         reached = f", objective {latest[0][1]:.6g}" if latest else ""
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self._iteration, reached=reached, rate=rate, refresh=True)
+            self._bar.update(self._bar.task_ids[0], completed=iteration, reached=reached, rate=rate, refresh=True)
         else:
-            at = f"iteration {self._iteration}/{self._max_iter}"
+            at = f"iteration {iteration}/{self._max_iter}"
             self.say(f"{self._title}: {at}{reached}, {seconds:.1f} s{', ' if rate else ''}{rate}")
 
 

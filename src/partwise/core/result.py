@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from partwise.io.optional import require
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -113,13 +115,8 @@ class Trace:
 
     def to_frame(self) -> pd.DataFrame:
         """The trace as a pandas data frame."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            from partwise.errors import MissingDependencyError
-
-            raise MissingDependencyError("to_frame needs pandas: pip install pandas.") from error
-        return pd.DataFrame(self.to_arrays())
+        frame: pd.DataFrame = require("pandas", "anndata", "to_frame").DataFrame(self.to_arrays())
+        return frame
 
     def __repr__(self) -> str:
         latest = self.latest("objective")

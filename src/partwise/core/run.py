@@ -122,7 +122,7 @@ def run(
         interrupt = context.enter_context(DeferredInterrupt(notice=progress is not False))
         context.enter_context(one_blas_thread())
         context.enter_context(compiling_notice(progress))
-        display = context.enter_context(ProgressDisplay(description, max_iter, progress, first=iteration))
+        context.enter_context(ProgressDisplay(description, trace, max_iter, progress))
         began = time.perf_counter() - (trace.columns["elapsed"][-1] if iteration else 0.0)
         # A resumed run needs it to know the class of its state.
         state = algorithm.init(key.at(0), data) if initial_state is None else copy.deepcopy(initial_state)
@@ -141,7 +141,6 @@ def run(
                 if convergence is not None:
                     reason = convergence.check(trace)
                 stopped = _call(callbacks, iteration, state, trace)
-                display.update(iteration, trace)
                 if writer is not None and writer.due(iteration):
                     writer.write(iteration, state, trace)
             except KeyboardInterrupt:

@@ -58,7 +58,7 @@ class Engine(Protocol):
         ----------
         function
             A function at module level (workers import it) without memory between calls. It returns one term of the sum,
-            in new arrays (0.0 if there is nothing to sum).
+            in new arrays (None if there is nothing to sum).
         data
             The data whose rows are processed.
         blocks

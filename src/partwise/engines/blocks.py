@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from partwise.kernels.arrays import Floats
-
 TARGET_NONZEROS = 2**17
 MOST_ROWS = 2**15
 
@@ -147,13 +145,13 @@ def row_blocks(
     return blocks
 
 
-def aligned(matrix: Floats) -> Floats:
-    """The same matrix, aligned to a cache line, copied if necessary.
+def aligned(matrix: Any) -> Any:
+    """The same matrix, aligned to a cache line, copied if necessary. What is on workers stays there: they align it.
 
     NumPy starts large arrays 16 bytes after a cache line, so every wide load of a row touches two lines. If a row is
     not a multiple of 32 bytes long, rows start anywhere and a copy would not help.
     """
-    if matrix.shape[1] % 4 or matrix.ctypes.data % 64 == 0:
+    if not isinstance(matrix, np.ndarray) or matrix.shape[1] % 4 or matrix.ctypes.data % 64 == 0:
         return matrix
     memory = np.empty(matrix.size + 7)
     first = -memory.ctypes.data % 64 // 8

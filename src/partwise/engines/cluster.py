@@ -8,7 +8,8 @@ from typing import Any
 
 from partwise.engines.dask import DaskEngine
 from partwise.engines.local import LocalEngine
-from partwise.errors import EngineError, MissingDependencyError
+from partwise.errors import EngineError
+from partwise.io.optional import require
 
 # Dask gives up a task after it has killed this many workers. A fit survives many kills, and still ends if a
 # block does not fit into memory.
@@ -30,7 +31,7 @@ def dask_engine(cluster: Any, n_jobs: int | None = None) -> DaskEngine:
     n_jobs
         Number of workers to start for ``"dask"``, counted like the threads of `LocalEngine`; None = one per core.
     """
-    distributed = _distributed()
+    distributed = require("distributed", "dask", "engine='dask'")
     with _lock:
         for name in [name for name, engine in _engines.items() if engine.client.status != "running" or engine.closed]:
             _engines.pop(name).close()
@@ -58,14 +59,6 @@ def abandon(client: Any, futures: Sequence[Any]) -> None:
     if client.status == "running":
         with contextlib.suppress(OSError, RuntimeError):
             client.cancel(list(futures))
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError as error:
-        raise MissingDependencyError("engine='dask' needs dask.distributed: pip install 'partwise[dask]'.") from error
-    return distributed
 
 
 def _current_client(distributed: Any) -> Any:

@@ -6,6 +6,7 @@ cluster without workers, or without its scheduler, is an error after a while.
 
 import asyncio
 import concurrent.futures
+import operator
 import shutil
 import tempfile
 import time
@@ -220,7 +221,7 @@ class ClusterTasks(ABC):
     def _submit_several(self, function: Function, arguments: Calls, n_results: int) -> list[list[Any]]:
         """Tasks that return tuples: futures of all first items, of all second items, and so on."""
         tuples = self.submit_each(function, arguments)
-        return [self.submit_each(tasks.item, [(future, at) for future in tuples]) for at in range(n_results)]
+        return [self.submit_each(operator.getitem, [(future, at) for future in tuples]) for at in range(n_results)]
 
     def _summed(self, terms: list[Any]) -> Any:
         while len(terms) > 1:

@@ -17,6 +17,7 @@ from partwise.engines.local import LocalEngine
 from partwise.engines.tree import unpacked
 from partwise.engines.worker_rows import RowsOnWorkers, StoredPieces
 from partwise.errors import EngineError
+from partwise.io.arrays import load_npy
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -234,7 +235,7 @@ class DaskEngine(ClusterTasks):
         return self._restored(bounds, paths, shape, dtype)
 
     def _restored(self, bounds: Bounds, paths: list[Path], row_shape: tuple[int, ...], dtype: Any) -> RowsOnWorkers:
-        pieces = self.submit_each(tasks.restore, [(str(path),) for path in paths])
+        pieces = self.submit_each(load_npy, [(str(path),) for path in paths])
         return RowsOnWorkers(self, bounds, pieces, row_shape, dtype, 0, frozenset([StoredPieces(paths)]))
 
     def __copy__(self) -> DaskEngine:

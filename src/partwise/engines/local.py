@@ -109,8 +109,8 @@ class LocalEngine:
         given: list[Any] = []
         for array in (*reads, *changes):  # a ragged array comes with its row starts
             given += [array.array, array.starts_of(data)] if isinstance(array, Ragged) else [array]
-        arguments = *given, *made, *shared
-        total = self.map_reduce(lambda block: function(Block(data, block[0], block[1], 0), *arguments), blocks)
+        rows = [Block(data, start, stop, 0) for start, stop in blocks]
+        total = self.map_reduce(function, rows, *given, *made, *shared)
         return total, (*(self.place(array, data, blocks) for array in changes), *made)
 
     def map_columns(

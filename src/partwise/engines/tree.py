@@ -91,7 +91,7 @@ def _add_parts(left: Any, right: Any) -> Any:
             raise ValueError(f"blocks gave arrays of different shapes, {left.shape} and {right.shape}")
         left += right
         return left
-    return left + right
+    return None if left is None else left + right
 
 
 # An array with fewer entries is sent as a whole.

@@ -16,7 +16,6 @@ from partwise.engines.base import Function
 from partwise.engines.blocks import Block, Made, aligned
 from partwise.engines.tree import TreeSum, packed
 from partwise.engines.worker_rows import joined
-from partwise.io.arrays import load_npy
 from partwise.io.atomic import atomic_path
 from partwise.storage.csr_folder import open_data
 
@@ -110,21 +109,11 @@ def same(value: Any) -> Any:
     return value
 
 
-def item(values: tuple[Any, ...], position: int) -> Any:
-    """One of several results."""
-    return values[position]
-
-
 def store(array: NDArray[Any], path: str) -> str:
     """Write a piece to a file, completely or not at all."""
     with atomic_path(path) as aside:
         np.save(aside, array, allow_pickle=False)
     return path
-
-
-def restore(path: str) -> NDArray[Any]:
-    """Read a piece."""
-    return load_npy(path)
 
 
 def can_read(path: str) -> bool:

@@ -1,6 +1,6 @@
 """Gamma-Poisson factorization as a model: to simulate data, and to check inference."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +9,7 @@ from scipy.special import gammaln, xlogy
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Algorithm
+from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
 from partwise.poisson.model import PoissonModel
 
@@ -77,6 +78,33 @@ class GammaPoissonAlgorithm(Algorithm[Any], Protocol):
 
     def model(self, state: Any) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
+
+
+@dataclass(kw_only=True)
+class MarginalEM:
+    """What the EM algorithms for the marginal likelihood share.
+
+    Attributes
+    ----------
+    shape, rate
+        a_k and b_k of each part.
+    estimate_shape
+        Whether shapes are estimated, too; they then start at ``shape``.
+    start
+        First dictionary, features x parts; None = the algorithm's own.
+    engine
+        Where blocks of rows are processed.
+    """
+
+    shape: Floats
+    rate: Floats
+    estimate_shape: bool = False
+    start: Floats | None = None
+    engine: Engine = field(compare=False)
+
+    def model(self, state: Any) -> GammaPoissonModel:
+        """Dictionary, shapes and rates of a state."""
+        return GammaPoissonModel(state.dictionary, state.shape, self.rate)
 
 
 def column_norms(dictionary: Floats) -> dict[str, float]:

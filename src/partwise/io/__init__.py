@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from partwise.io.annotated import write_h5ad as write_h5ad
-    from partwise.io.atomic import atomic_path as atomic_path
-    from partwise.io.atomic import write_atomically as write_atomically
-    from partwise.io.reading import FORMATS as FORMATS
     from partwise.io.reading import read as read
     from partwise.io.table import Table as Table
     from partwise.io.writing import write_matrix as write_matrix
@@ -18,11 +15,8 @@ if TYPE_CHECKING:
     from partwise.io.writing_tables import write_table as write_table
 
 _MODULES = {
-    "FORMATS": "reading",
     "Table": "table",
-    "atomic_path": "atomic",
     "read": "reading",
-    "write_atomically": "atomic",
     "write_columns": "writing_tables",
     "write_h5ad": "annotated",
     "write_matrix": "writing",

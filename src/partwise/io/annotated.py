@@ -189,7 +189,6 @@ def _write_hdf5(anndata: Any, data: Any, aside: Path) -> None:
 
 def _new(anndata: Any, matrix: Any, results: Mapping[str, Any], names: Names) -> Any:
     import pandas as pd
-    import scipy.sparse as sp
 
     if matrix is None:
         shape = tuple(0 if array is None else len(array) for array in (results["activations"], results["dictionary"]))

@@ -4,7 +4,7 @@ import math
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -191,6 +191,12 @@ class Pieces(NamedTuple):
     pieces: Iterable[Array]
 
 
+def write_header(file: IO[bytes], dtype: np.dtype[Any], size: int) -> None:
+    """Write the header of a one-dimensional .npy file."""
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
+    np.lib.format.write_array_header_1_0(file, described)
+
+
 def write_npz(path: Path, arrays: Mapping[str, Array | Pieces]) -> None:
     """Write a compressed archive as ``numpy.savez_compressed`` does.
 
@@ -205,9 +211,7 @@ def write_npz(path: Path, arrays: Mapping[str, Array | Pieces]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 if isinstance(array, Pieces):
-                    descr = np.lib.format.dtype_to_descr(np.dtype(array.dtype))
-                    header = {"descr": descr, "fortran_order": False, "shape": (array.size,)}
-                    np.lib.format.write_array_header_1_0(member, header)
+                    write_header(member, np.dtype(array.dtype), array.size)
                     for piece in array.pieces:
                         member.write(piece.astype(array.dtype, copy=False).tobytes())
                 else:

@@ -115,11 +115,10 @@ FORMATS: tuple[Format, ...] = (
 def find_format(path: Path, name: str | None) -> Format:
     """The format with that name or, without a name, the format of the file name."""
     if name is not None:
-        for candidate in FORMATS:
-            if candidate.name == name:
-                return candidate
-        names = ", ".join(known.name for known in FORMATS)
-        raise InvalidInputError(f"format={name!r} is unknown; the formats are: {names}.")
+        named = {known.name: known for known in FORMATS}
+        if name not in named:
+            raise InvalidInputError(f"format={name!r} is unknown; the formats are: {', '.join(named)}.")
+        return named[name]
     lowered = path.name.lower()
     for candidate in FORMATS:
         if any(fnmatchcase(lowered, pattern) for pattern in candidate.patterns):

@@ -15,7 +15,7 @@ from partwise.io.npz import packed_texts, write_npz
 from partwise.io.reading import find_format
 from partwise.io.source import bytes_allowed, format_bytes
 from partwise.io.sparse import Array
-from partwise.io.table import Labels, Table
+from partwise.io.table import Table
 
 _LARGEST_EXACT = 2**53
 _BLOCK = 256
@@ -172,11 +172,9 @@ def _delimiter(path: Path) -> str:
 def _text_labels(table: Table, neutralise: bool) -> tuple[list[str], list[str]]:
     pairs = zip((table.row_labels, table.column_labels), table.shape, strict=True)
     rows, columns = (tables.checked_labels(labels, size, "labels").tolist() for labels, size in pairs)
-    return (
-        ([tables.neutralised(t) for t in rows], [tables.neutralised(t) for t in columns])
-        if neutralise
-        else (rows, columns)
-    )
+    if neutralise:
+        rows, columns = (list(map(tables.neutralised, labels)) for labels in (rows, columns))
+    return rows, columns
 
 
 def _check_distinct(rows: list[str], columns: list[str]) -> None:
@@ -222,13 +220,10 @@ def _labels_beside(path: Path, table: Table) -> list[Path]:
     written = []
     for labels, ending in ((table.row_labels, ".rows.txt"), (table.column_labels, ".vocab.txt")):
         if labels is not None:
-            _check_one_line(labels)
+            broken = next((label for label in labels.tolist() if "\n" in label or "\r" in label), None)
+            if broken is not None:
+                told = f"the label {broken!r} has a line end, which a label file cannot hold"
+                raise InvalidInputError(f"{told}; write .npz.")
             tables.write_labels(path.with_name(stem + ending), labels.tolist())
             written.append(path.with_name(stem + ending))
     return written
-
-
-def _check_one_line(labels: Labels) -> None:
-    for label in labels.tolist():
-        if "\n" in label or "\r" in label:
-            raise InvalidInputError(f"the label {label!r} has a line end, which a label file cannot hold; write .npz.")

@@ -1,12 +1,9 @@
 """Means of positive terms given by their logarithms: their standard errors, and when these are not reliable."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from partwise.kernels.arrays import Integers
-
-Floats = NDArray[np.float64]
+from partwise.kernels.arrays import Floats, Integers
 
 # Estimates with a larger tail index need more draws than anyone can afford (Vehtari et al. 2024).
 MOST_PARETO_K = 0.7

@@ -11,7 +11,6 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
-from partwise.engines.local import LocalEngine
 from partwise.errors import InvalidInputError
 from partwise.likelihood.kernels.completion import predict_rows, split_rows
 from partwise.likelihood.problem import Floats
@@ -19,9 +18,7 @@ from partwise.likelihood.problem import Floats
 Data = TypeVar("Data", bound=SparseData)
 
 
-def split_tokens(
-    data: Data, key: Key, share: float = 0.5, *, engine: Engine | None = None, first_row: int = 0
-) -> tuple[Data, Data]:
+def split_tokens(data: Data, key: Key, share: float = 0.5, *, first_row: int = 0) -> tuple[Data, Data]:
     """Give each token (one unit of a count) to the first part with probability ``share``, else to the second.
 
     Whole counts are split binomially; the rest of a real number goes to one side as a whole. Each row has its own
@@ -36,8 +33,6 @@ def split_tokens(
         Key of the split.
     share
         Probability of the first part.
-    engine
-        Where rows are processed; None = this thread.
     first_row
         Position of the first row, if these are some rows of larger data.
 
@@ -48,11 +43,7 @@ def split_tokens(
     """
     given = np.empty_like(data.values)
     words = key.for_stage("split").words
-
-    def one(block: tuple[int, int]) -> None:
-        split_rows(data.indptr, data.values, share, words, first_row, *block, given)
-
-    (engine or LocalEngine()).for_each(one, row_blocks(data.indptr))
+    split_rows(data.indptr, data.values, share, words, first_row, 0, data.shape[0], given)
     rest = data.values - given
     return data.with_values(given).only(given > 0), data.with_values(rest).only(rest > 0)
 
@@ -139,7 +130,7 @@ def complete(
 
 def _complete(
     block: Block, groups: NDArray[np.intp], out: Floats, key: Key, predictors: Sequence[Predictor], share: float
-) -> float:
+) -> None:
     rows = block.data.rows(block.start, block.stop)
     given, held_out = split_tokens(rows, key, share, first_row=block.first_row + block.start)
     own = groups[block.rows]
@@ -148,12 +139,9 @@ def _complete(
         first, second = (half if some.size == block.n_rows else half.take(some) for half in (given, held_out))
         found = predict_tokens(second, predictors[group].solve(first), predictors[group].dictionary)
         out[block.start + some] = np.column_stack((found.means, found.tokens))
-    return 0.0
 
 
-def predict_tokens(
-    held_out: SparseData, activations: Floats, dictionary: Floats, *, engine: Engine | None = None
-) -> Completion:
+def predict_tokens(held_out: SparseData, activations: Floats, dictionary: Floats) -> Completion:
     """Log probability of each row's held-out tokens under the rates fitted to the other half.
 
     The probability of a token of feature f in row n is rate_nf over the sum of the row's rates in observed cells, mixed
@@ -166,19 +154,11 @@ def predict_tokens(
         The tokens to predict.
     activations, dictionary
         Samples x parts, fitted to the other tokens, and features x parts.
-    engine
-        Where rows are processed; None = this thread.
     """
     means = np.empty(held_out.shape[0])
     dictionary = np.ascontiguousarray(dictionary)
-    totals = dictionary.sum(axis=0)
-    cells, missing = (
-        (held_out.indptr, held_out.indices, held_out.values),
-        (held_out.missing_indptr, held_out.missing_indices),
-    )
-
-    def one(block: tuple[int, int]) -> None:
-        predict_rows(cells, missing, (activations, dictionary, totals), SMOOTHING, *block, means)
-
-    (engine or LocalEngine()).for_each(one, row_blocks(held_out.indptr))
+    cells = held_out.indptr, held_out.indices, held_out.values
+    missing = held_out.missing_indptr, held_out.missing_indices
+    model = activations, dictionary, dictionary.sum(axis=0)
+    predict_rows(cells, missing, model, SMOOTHING, 0, means.size, means)
     return Completion(means, held_out.row_sums)

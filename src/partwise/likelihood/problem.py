@@ -278,12 +278,11 @@ def _estimate_rows(
     estimate: Callable[..., tuple[Floats, Floats, Floats]],
     settings: tuple[Any, ...],
     empty: LikelihoodProblem,
-) -> float:
+) -> None:
     own = inverse_rates if inverse_rates.shape[0] == 1 else inverse_rates[block.rows]
     rows = block.data.rows(block.start, block.stop)
     problem = replace(empty, data=rows, inverse_rates=own, first_row=block.first_row + block.start)
     out[block.rows] = np.column_stack(estimate(problem, *settings))
-    return 0.0
 
 
 def log_factorials(data: CountMatrix) -> Floats:

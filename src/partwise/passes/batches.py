@@ -115,10 +115,11 @@ def expected_in_groups(side: Side, activations: Any, dictionary: Floats) -> Floa
     activations, dictionary
         Samples x parts (may be on workers), features x parts.
     """
-    assert side.weights is not None
+    weights = side.data.weights
+    assert weights is not None
     found = np.einsum("gk,fk->gf", np.asarray(side.totals(activations)), dictionary)
     if side.data.n_missing:
-        hidden, _ = side.map_rows(_hidden, dictionary, side.weights, reads=[activations])
+        hidden, _ = side.map_rows(_hidden, dictionary, weights, reads=[activations])
         found = np.maximum(found - hidden, 0.0)
     return np.asarray(found)
 

@@ -5,17 +5,11 @@ is held (columns of the data x components); the rate of a cell is ``factor[n] @ 
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from partwise.kernels.arrays import Cells, Floats, Missing
+from partwise.kernels.arrays import Cells, Floats, Indices, Missing, Starts
 from partwise.kernels.jit import kernel
-
-Pointer = NDArray[np.int64]
-Index = NDArray[np.int32]
-Values = NDArray[Any]
 
 _CELLS_AT_ONCE = 16
 
@@ -71,7 +65,7 @@ def expected_counts(
 
 
 @kernel
-def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> None:
+def row_exposure(missing: Indices, totals: Floats, other: Floats, out: Floats) -> None:
     """``out = other[observed].sum(axis=0)``: what each component is exposed to in a row with missing columns.
 
     ``totals`` is ``other.sum(axis=0)``. The missing columns are subtracted from it where that keeps at least half of
@@ -102,7 +96,7 @@ def row_exposure(missing: Index, totals: Floats, other: Floats, out: Floats) -> 
 
 @kernel
 def weighted_exposures(
-    absent: Missing, weighted: tuple[Floats, Index, Index], other: Floats, start: int, stop: int, out: Floats
+    absent: Missing, weighted: tuple[Floats, Indices, Indices], other: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """``out[n] -= (W[n] * missing[n]) @ other`` with ``W[n, f] = weights[row_groups[n], column_groups[f]]``.
 
@@ -137,7 +131,7 @@ def weighted_exposures(
 
 @kernel
 def exposures(
-    missing_indptr: Pointer, missing_indices: Index, totals: Floats, other: Floats, start: int, stop: int, out: Floats
+    missing_indptr: Starts, missing_indices: Indices, totals: Floats, other: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """``out[n] = other[observed[n]].sum(axis=0)`` for each row of the block."""
     for n in range(start, stop):

@@ -19,7 +19,8 @@ from partwise.engines.blocks import Block, Made, aligned, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.passes import kernels
 
-# Relative to what independence of rows and columns would give: factors never reach 0 where there are counts.
+# Relative to what independence of rows and columns would give: factors never reach 0 where there are counts. The
+# smallest activation is FLOOR / n_components of its row's total.
 FLOOR = 1e-10
 
 
@@ -34,14 +35,11 @@ class Floors:
     def of(cls, data: SparseData, n_components: int) -> Floors:
         """A dictionary column sums to about 1, so a row's activations sum to about its total."""
         total = data.total if data.total > 0 else 1.0
-        return cls(activation_floor(n_components) * data.row_sums, FLOOR / total * data.column_sums)
+        return cls(FLOOR / n_components * data.row_sums, FLOOR / total * data.column_sums)
 
 
-def activation_floor(n_components: int) -> float:
-    """The smallest activation, relative to a row's total."""
-    return FLOOR / n_components
-
-
+# Number of entries of the two factors gathered at once.
+_GATHERED = 2**20
 # About a millisecond of work: enough blocks for all threads even for small data.
 NONZEROS_AT_ONCE = 2**15
 
@@ -102,12 +100,7 @@ class Side:
 
     def totals(self, factor: Any) -> Floats:
         """The factor's sum over rows, block by block in the fixed tree; one sum per group of rows."""
-        return np.asarray(self.map_rows(_totals, self.weights, reads=[factor])[0])
-
-    @property
-    def weights(self) -> CellWeights | None:
-        """Known factors of the rates of cells."""
-        return self.data.weights
+        return np.asarray(self.map_rows(_totals, self.data.weights, reads=[factor])[0])
 
     def column_totals(self, other: Any, totals: Floats | None = None) -> Totals:
         """Sums of the other side's factor over the columns of the data.
@@ -119,13 +112,14 @@ class Side:
         totals
             The result of `totals` of the other side; needed if the factor is on workers.
         """
-        if self.weights is None:
+        weights = self.data.weights
+        if weights is None:
             return other.sum(axis=0) if totals is None else totals
-        columns, summed = self.weights.column_groups, other
+        columns, summed = weights.column_groups, other
         if columns is not None:
-            summed = group_sums(np.asarray(other), columns, self.weights.values.shape[1]) if totals is None else totals
+            summed = group_sums(np.asarray(other), columns, weights.values.shape[1]) if totals is None else totals
         # The same order of summation on every machine, which BLAS does not guarantee.
-        return WeightedTotals(np.einsum("gf,fk->gk", self.weights.values, summed), self.weights)
+        return WeightedTotals(np.einsum("gf,fk->gk", weights.values, summed), weights)
 
     def even_counts(self, n_components: int) -> Any:
         """Each row's total, spread evenly over the parts."""
@@ -133,8 +127,8 @@ class Side:
 
     def expected_counts(self, factor: Any, other: Any, *, with_logs: bool = False) -> tuple[Any, float]:
         """Expected allocation totals of each row (E-step), and Σ x log rate if requested."""
-        shared = ready(other), with_logs
-        logs, (counts,) = self.map_rows(_expected, *shared, reads=[factor], makes=[Made(factor.shape[1:])])
+        shared, made = (aligned(other), with_logs), [Made(factor.shape[1:])]
+        logs, (counts,) = self.map_rows(_expected, *shared, reads=[factor], makes=made)
         return counts, float(logs)
 
     def exposure(self, other: Any, *, totals: Floats | None = None, stay: bool = False) -> Any:
@@ -153,11 +147,6 @@ class Side:
         if self.data.n_missing == 0 and not isinstance(found, WeightedTotals):
             return np.atleast_2d(found)
         return self.map_rows(_exposures, found, other, makes=[Made(other.shape[1:])], stay=stay)[1][0]
-
-
-def ready(other: Any) -> Any:
-    """A factor of this process, aligned for kernels that visit all parts of a column. Workers align their own."""
-    return aligned(other) if isinstance(other, np.ndarray) else other
 
 
 def own_exposure(block: Block, other: Floats, totals: Totals) -> Floats:
@@ -179,6 +168,15 @@ def own_totals(block: Block, own: Floats, weights: CellWeights | None) -> Floats
     return group_sums(own, weights.row_groups[first : first + block.n_rows], weights.values.shape[0])
 
 
+def cell_rates(activations: Floats, dictionary: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+    """Rates of some cells, in pieces that keep the gathered factors small."""
+    rates, step = np.empty(rows.size), 1 + _GATHERED // dictionary.shape[1]
+    for start in range(0, rows.size, step):
+        part = slice(start, start + step)
+        rates[part] = np.einsum("ik,ik->i", activations[rows[part]], dictionary[columns[part]])
+    return rates
+
+
 def group_sums(rows: Floats, groups: NDArray[Any], n_groups: int) -> Floats:
     """Sums over the rows of each group."""
     return np.stack([rows[groups == group].sum(axis=0) for group in range(n_groups)])
@@ -188,15 +186,14 @@ def _totals(block: Block, factor: Floats, weights: CellWeights | None) -> Floats
     return own_totals(block, factor[block.rows], weights)
 
 
-def _even_counts(block: Block, out: Floats) -> float:
+def _even_counts(block: Block, out: Floats) -> None:
     out[block.rows] = block.data.row_sums[block.rows, None] / out.shape[1]
-    return 0.0
 
 
 def _expected(block: Block, factor: Floats, out: Floats, other: Floats, with_logs: bool) -> float:
-    return kernels.expected_counts(block.cells, factor, other, with_logs, block.start, block.stop, out)
+    rows = block.rows
+    return kernels.expected_counts(block.own_cells, factor[rows], other, with_logs, 0, block.n_rows, out[rows])
 
 
-def _exposures(block: Block, out: Floats, totals: Totals, other: Floats) -> float:
+def _exposures(block: Block, out: Floats, totals: Totals, other: Floats) -> None:
     out[block.rows] = own_exposure(block, other, totals)
-    return 0.0

@@ -8,16 +8,8 @@ import numpy as np
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats, Positions
 from partwise.plotting import figures
+from partwise.plotting import order as ordering
 from partwise.plotting.features import feature_names, shortened
-from partwise.plotting.order import (
-    checked_groups,
-    checked_positions,
-    cluster_order,
-    finite_or_missing,
-    group_order,
-    largest_parts,
-    part_order,
-)
 
 MISSING = "#9BC8E6"
 """Light blue, so that no grey can mean missing."""
@@ -75,20 +67,19 @@ def plot_matrix(
     >>> plot_matrix([[0, 1], [1, float("nan")]], title="votes").get_title()
     'votes'
     """
-    values = finite_or_missing(matrix)
+    values = ordering.finite_or_missing(matrix)
     row_order = _order(rows, values, "rows")
     column_order = _order(columns, values.T, "columns")
     ax = figures.given_or_new_axes(ax, 5.5, float(np.clip(5.0 * values.shape[0] / values.shape[1], 1.5, 7.0)) + 0.4)
     draw_cells(ax, values[np.ix_(row_order, column_order)], top=top, power=power)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xticks=[], yticks=[])
     ax.set_ylabel(labels[0], fontsize=8)
     ax.set_xlabel(labels[1], fontsize=8)
     ax.set_title(title, fontsize=9)
     if row_groups is not None:
-        _name_groups(ax, checked_groups(row_groups, values.shape[0], "row_groups"), row_order, "y")
+        _name_groups(ax, ordering.checked_groups(row_groups, values.shape[0], "row_groups"), row_order, "y")
     if column_groups is not None:
-        named = checked_groups(column_groups, values.shape[1], "column_groups")
+        named = ordering.checked_groups(column_groups, values.shape[1], "column_groups")
         _name_groups(ax, named, column_order, "x")
         ax.xaxis.labelpad = 4.0 + _POINTS_A_LETTER * max(map(len, named))  # below the names
     return cast(figures.Axes, ax)
@@ -156,14 +147,15 @@ def plot_dictionary(
     named = feature_names(components, names, values.shape[1])
     if order not in ("given", "parts"):
         raise InvalidInputError(f"order={order!r} is unknown; give 'given' or 'parts'.")
-    chosen = largest_parts(values, n_parts) if parts is None else figures.chosen_parts(parts, values.shape[0])[:n_parts]
+    largest = ordering.largest_parts(values, n_parts)
+    chosen = largest if parts is None else figures.chosen_parts(parts, len(values))[:n_parts]
     dictionary = values[chosen].T
-    rows = checked_positions(features, values.shape[1], "features")
-    belongs = None if groups is None else checked_groups(groups, values.shape[1], "groups")
+    rows = ordering.checked_positions(features, values.shape[1], "features")
+    belongs = None if groups is None else ordering.checked_groups(groups, values.shape[1], "groups")
     if belongs is not None:
-        rows = rows[group_order([belongs[f] for f in rows], [named[f] for f in rows])]
+        rows = rows[ordering.group_order([belongs[f] for f in rows], [named[f] for f in rows])]
     elif order == "parts":
-        rows = rows[part_order(dictionary[rows])]
+        rows = rows[ordering.part_order(dictionary[rows])]
     named_rows = len(rows) <= _MOST_NAMES if show_names is None else show_names
     width = 1.2 + 0.22 * len(chosen) + (1.2 if named_rows else 0.0)
     ax = figures.given_or_new_axes(ax, width, float(np.clip(_ROW_HEIGHT * len(rows), 2.0, _TALLEST)) + 0.6)
@@ -202,8 +194,8 @@ def _order(
     if isinstance(positions, str):
         if positions != "cluster":
             raise InvalidInputError(f"{argument}={positions!r} is unknown; give positions, or 'cluster'.")
-        return cluster_order(values)
-    return checked_positions(positions, values.shape[0], argument)
+        return ordering.cluster_order(values)
+    return ordering.checked_positions(positions, values.shape[0], argument)
 
 
 def _name_groups(ax: Any, groups: list[str], order: Positions, axis: Literal["x", "y"]) -> None:

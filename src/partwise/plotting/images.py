@@ -78,5 +78,4 @@ def draw_picture(
     # An empty image is white, not black.
     limits = {"vmin": 0.0, "vmax": top if top > 0 else 1.0}
     ax.imshow(values, cmap=INK, interpolation="nearest", extent=extent, **limits)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xticks=[], yticks=[])

@@ -224,8 +224,7 @@ def plot_predictive_check(
     check: Check = getattr(checks, statistic)
     ax = given_or_new_axes(ax, 3.2, 3.2)
     rows = np.argsort(check.observed, kind="stable")
-    if rows.size:
-        rows = rows[evenly_spaced(rows.size, _MOST_POINTS)]
+    rows = rows[evenly_spaced(rows.size, _MOST_POINTS)]
     observed, low, high = check.observed[rows], check.low[rows], check.high[rows]
     inside = (observed >= low) & (observed <= high)
     for kept, colour, marker in ((inside, BLUE, "."), (~inside, ORANGE, "x")):
@@ -285,12 +284,10 @@ def _frame(ax: Any, values: Any, *, logarithmic: bool) -> None:
     least, most = float(values.min()), float(values.max())
     if logarithmic and positive.size and most > _WIDE * float(positive.min()):
         least = float(positive.min())
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        ax.set(xscale="log", yscale="log")
         limits = (least / 1.3, most * 1.3)
     else:
         margin = 0.05 * (most - least or 1.0)
         limits = (least - margin, most + margin)
     ax.plot(limits, limits, color=GREY, linewidth=0.8, linestyle=":")
-    ax.set_xlim(limits)
-    ax.set_ylim(limits)
+    ax.set(xlim=limits, ylim=limits)

@@ -108,8 +108,7 @@ def _heat_maps(observed: Floats, expected: Floats, power: float, fig: FigureBase
             ax.imshow(values[cells], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
         else:
             draw_cells(ax, values[cells], top=top, power=power)
-        ax.set_xticks([])
-        ax.set_yticks([])
+        ax.set(xticks=[], yticks=[])
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("features", fontsize=8)
     axes[0].set_ylabel("samples", fontsize=8)

@@ -10,7 +10,7 @@ from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
 from partwise.plotting.features import percent_axis
-from partwise.plotting.figures import GREY, TINTS, FigureBase, components_of, panels, part_panels
+from partwise.plotting.figures import GREY, TINTS, FigureBase, components_of, ink_on, panels, part_panels
 from partwise.plotting.order import checked_positions
 from partwise.plotting.predictive import checked_rows, sample_table
 from partwise.refit import match
@@ -19,7 +19,6 @@ SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
 """Kinds of substitution, by the pyrimidine of the base pair."""
 
 _FEW_SAMPLES = 4
-_DARK = ("#333333", "#009E73", "#D55E00")
 _CHANNEL = re.compile(r"([ACGT])\[([CT]>[ACGT])\]([ACGT])")
 
 
@@ -141,8 +140,7 @@ def _head(ax: Any) -> None:
     for block, (kind, colour) in enumerate(zip(SUBSTITUTIONS, TINTS, strict=True)):
         start = 16 * block - 0.4
         ax.add_artist(Rectangle((start, 1.18), 15.8, 0.16, transform=across, facecolor=colour, clip_on=False))
-        ink = "white" if colour in _DARK else "black"
-        ax.text(start + 7.9, 1.25, kind, transform=across, ha="center", va="center", fontsize=7, color=ink)
+        ax.text(start + 7.9, 1.25, kind, transform=across, ha="center", va="center", fontsize=7, color=ink_on(colour))
 
 
 def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.kernels.arrays import Floats
+from partwise.passes.side import cell_rates
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,3 @@ class PoissonModel:
         with np.errstate(divide="ignore"):
             logs = data.values * np.log(rates)
         return float(logs.sum() - expected - gammaln(data.values + 1.0).sum())
-
-
-def cell_rates(activations: Floats, dictionary: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
-    """Rates of some cells, in pieces that keep the gathered factors small."""
-    rates = np.empty(rows.size)
-    piece = 1 + 2**20 // dictionary.shape[1]
-    for start in range(0, rows.size, piece):
-        part = slice(start, start + piece)
-        rates[part] = np.einsum("ik,ik->i", activations[rows[part]], dictionary[columns[part]])
-    return rates

@@ -58,7 +58,7 @@ def _trace(model: Any) -> list[dict[str, Any]]:
         finite = np.isfinite(values)
         iterations, values = iterations[finite], values[finite]
         if values.size:
-            kept = _thinned(values.size)
+            kept = evenly_spaced(values.size, _MOST_POINTS)
             found.append({"name": name, "x": iterations[kept].tolist(), "y": rounded(values[kept], 8)})
     return found
 
@@ -84,14 +84,10 @@ def _checks(view: ModelView, X: Any, random_state: RandomState) -> dict[str, Any
 
 def _panel(name: str, title: str, check: Check) -> dict[str, Any]:
     order = np.argsort(check.observed, kind="stable")
-    order = order[_thinned(order.size)]
+    order = order[evenly_spaced(order.size, _MOST_POINTS)]
     arrays = {key: rounded(getattr(check, key)[order]) for key in ("observed", "low", "middle", "high")}
     coverage = check.coverage if check.observed.size else float("nan")
     return {"name": name, "title": title, **arrays, "coverage": rounded([coverage])[0], "p_value": check.p_value}
-
-
-def _thinned(size: int) -> Any:
-    return evenly_spaced(size, _MOST_POINTS) if size else np.arange(0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,15 +123,10 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
     facts.append(Fact("features", in_words(model.n_features_in_)))
     facts.append(Fact("active parts", f"{model.n_active_components_} of {model.n_components_}"))
     if quality is not None:
-        facts.append(
-            Fact(
-                "deviance explained",
-                f"{100 * quality.explained:.1f} %",
-                "Compared with " + ("frequencies of features" if view.is_binary else "row and column sums") + " alone"
-                + _looked_at(view, quality)
-                + ". It grows with every part, so choose by held-out scores instead.",
-            )
-        )  # fmt: skip
+        against = "frequencies of features" if view.is_binary else "row and column sums"
+        compared = f"Compared with {against} alone{_looked_at(view, quality)}."
+        remark = "It grows with every part, so choose by held-out scores instead."
+        facts.append(Fact("deviance explained", f"{100 * quality.explained:.1f} %", f"{compared} {remark}"))
     return facts
 
 

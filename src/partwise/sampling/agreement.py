@@ -134,28 +134,24 @@ class ChainsAgree(Rule):
     def check(self, trace: Trace) -> str | None:
         """Why the chains have converged; None if they have not."""
         latest = trace.latest("r_hat")
-        if not latest or latest[0][0] != len(trace) or not self._enough(*self._latest(trace)):
+        if not latest or latest[0][0] != len(trace):
             return None
-        return f"the chains agree ({self._told(trace)})"
+        r_hat, ess, told = self._latest(trace)
+        return f"the chains agree ({told})" if r_hat <= self.r_hat and ess >= self.ess else None
 
     def advice(self, trace: Trace, max_iter: int, onward: str) -> str:
         """What to do about chains that disagree."""
         if not trace.latest("r_hat"):
             return "raise n_draws, as four draws at least are needed to tell whether chains agree"
-        r_hat, _ = self._latest(trace)
+        r_hat, _, told = self._latest(trace)
         found = "the chains disagree" if r_hat > self.r_hat else "there are few independent draws"
-        wanted = f"{self._told(trace)}; needed: at most {self.r_hat:g} and at least {self.ess:g}"
+        wanted = f"{told}; needed: at most {self.r_hat:g} and at least {self.ess:g}"
         return f"{found} ({wanted}), so {_TENTATIVE}: {self.remedy}"
 
-    def _latest(self, trace: Trace) -> tuple[float, float]:
-        return trace.latest("r_hat")[0][1], trace.latest("ess")[0][1]
-
-    def _enough(self, r_hat: float, ess: float) -> bool:
-        return r_hat <= self.r_hat and ess >= self.ess
-
-    def _told(self, trace: Trace) -> str:
-        r_hat, ess = self._latest(trace)
-        return f"R-hat {r_hat:.3f}, effective sample size {ess:.0f}"
+    def _latest(self, trace: Trace) -> tuple[float, float, str]:
+        """R-hat, effective sample size, and both in words."""
+        r_hat, ess = trace.latest("r_hat")[0][1], trace.latest("ess")[0][1]
+        return r_hat, ess, f"R-hat {r_hat:.3f}, effective sample size {ess:.0f}"
 
 
 def check_chains(chains: dict[str, NDArray[np.float64]]) -> None:

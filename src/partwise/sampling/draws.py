@@ -1,4 +1,4 @@
-"""What samplers keep of each draw, and the data type of labels.
+"""What samplers keep of each draw, the data type of labels, and weights of chains that have not mixed.
 
 Also, an exact Gibbs step for the concentrations of Dirichlet (and beta) priors, given counts of labels.
 
@@ -133,3 +133,33 @@ def waits(generator: np.random.Generator, above: NDArray[np.int64], concentratio
     """-Σ over rows of log q, for each row of ``above``."""
     rates = concentration[:, None] + np.arange(above.shape[1])
     return np.asarray((generator.standard_gamma(above) / rates).sum(axis=1))
+
+
+# EM steps of stacking.
+_STEPS = 100
+
+
+def stacking_weights(left_out: Floats) -> Floats:
+    """Weights with sum 1 under which a mixture of predictions best predicts unseen data.
+
+    Stacking of predictive distributions (Yao, Vehtari & Gelman 2022): the weights maximise Σ_i log Σ_g w_g p_gi. A few
+    EM steps from equal weights do this, so weights stay similar if the data say little.
+
+    Parameters
+    ----------
+    left_out
+        Predictions x cells: the probability that each prediction gives to the value of a cell, with the cell left out.
+
+    Examples
+    --------
+    >>> stacking_weights(np.array([[0.9, 0.8, 0.9], [0.5, 0.6, 0.5]])).round(2).tolist()
+    [1.0, 0.0]
+    """
+    weights = np.full(len(left_out), 1.0 / len(left_out))
+    if left_out.shape[1] == 0:
+        return weights
+    for _ in range(_STEPS):
+        shares = weights[:, None] * left_out
+        shares /= shares.sum(axis=0)
+        weights = shares.mean(axis=1)
+    return np.asarray(weights / weights.sum())

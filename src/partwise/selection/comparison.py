@@ -13,6 +13,7 @@ from partwise.contract.declaration import Candidate
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import Dispersion
+from partwise.selection import words
 from partwise.selection.candidates import ranks_beyond
 from partwise.selection.list_scores import ListMetric
 from partwise.selection.records import Evidence, Fit, NewRows, Task
@@ -371,16 +372,12 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """The recommendation, or the cost of overriding it, in one sentence."""
-        from partwise.selection.words import sentence
-
-        return sentence(self)
+        return words.sentence(self)
 
     @property
     def notes(self) -> list[str]:
         """Other remarks on the choice: it is the smallest or largest tried, or it has no parts."""
-        from partwise.selection.words import notes
-
-        return notes(self)
+        return words.notes(self)
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *self.notes])

@@ -20,9 +20,10 @@ from partwise.engines.cluster import abandon
 from partwise.errors import EngineError, InvalidInputError, LogNormalisedWarning
 from partwise.io.arrays import load_npy
 from partwise.io.atomic import FilePath
+from partwise.io.npz import write_header
 from partwise.storage.csr_folder import POINTERS, Description, new_folder
 from partwise.storage.sources import DataRules, UnreadRows, checked
-from partwise.storage.writing import save_arrays, save_rows, write_header
+from partwise.storage.writing import save_arrays, save_rows
 
 # Files are cut at the edges of memory pages, so that no two processes write to the same page: network file systems
 # would mix up their writes.
@@ -146,7 +147,8 @@ def _ranges(aside: Path, whole: Description, parts: Sequence[_Part]) -> Iterator
     for name, (size, dtype) in whole.arrays().items():
         path = aside / f"{name}.npy"
         with path.open("wb") as file:
-            header = write_header(file, dtype, size)
+            write_header(file, dtype, size)
+            header = file.tell()
             file.truncate(header + size * dtype.itemsize)
         aligned = header % dtype.itemsize == 0 and _RANGE_BYTES % dtype.itemsize == 0
         step = _RANGE_BYTES // dtype.itemsize

@@ -4,12 +4,13 @@ import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
+from partwise.io.npz import write_header
 from partwise.io.table import Labels
 from partwise.storage.csr_folder import ARRAYS, POINTERS, Description, mapped_array, new_folder
 
@@ -121,10 +122,3 @@ class _GrowingArray:
             self.append(before[first : first + _COPIED_AT_ONCE])
         del before
         narrow.unlink()
-
-
-def write_header(file: IO[bytes], dtype: np.dtype[Any], size: int) -> int:
-    """Write the header of a one-dimensional .npy file, and return its length."""
-    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
-    np.lib.format.write_array_header_1_0(file, described)
-    return file.tell()

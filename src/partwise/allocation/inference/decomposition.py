@@ -7,12 +7,7 @@ import numpy as np
 from scipy.special import digamma
 
 from partwise.allocation.inference.labels import best_order, kl_factors
-from partwise.allocation.kernels.decomposition import (
-    DIGAMMA_TABLE,
-    LOG_GAMMA_TABLE,
-    decomposition_gradients,
-    decomposition_sums,
-)
+from partwise.allocation.kernels import decomposition as kernels
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
@@ -65,18 +60,12 @@ class BestDecomposition:
         self, key: Key, data: SparseData, state: DecompositionState
     ) -> tuple[DecompositionState, Mapping[str, float]]:
         """One update of both factors; reports log p(S), which never falls."""
-        samples, features = gradients(self.model, data, state, self.engine)
-        ratio_samples = _ratio(samples)
-        ratio_features = _ratio(features)
+        ratios = [_ratio(own) for own in gradients(self.model, data, state, self.engine)]
+        factors = state.activations, state.dictionary
         exponent = state.exponent
         while exponent >= _SMALLEST_STEP:
-            moved = evaluate(
-                self.model,
-                data,
-                _moved(state.activations, ratio_samples, exponent),
-                _moved(state.dictionary, ratio_features, exponent),
-                self.engine,
-            )
+            activations, dictionary = (_moved(*own, exponent) for own in zip(factors, ratios, strict=True))
+            moved = evaluate(self.model, data, activations, dictionary, self.engine)
             if moved.objective >= state.objective:
                 moved.exponent = min(_LARGEST_STEP, 1.2 * exponent)
                 return moved, {"objective": moved.objective, "exponent": exponent}
@@ -95,7 +84,7 @@ def evaluate(
         feature_counts = np.zeros_like(dictionary)
         cells, factors = (data.indptr, data.indices, data.values), (activations, dictionary)
         sums = sample_counts, feature_counts
-        return feature_counts, decomposition_sums(cells, factors, LOG_GAMMA_TABLE, *block, *sums)
+        return feature_counts, kernels.decomposition_sums(cells, factors, kernels.LOG_GAMMA_TABLE, *block, *sums)
 
     feature_counts, log_factorials = engine.map_reduce(one, _blocks(data))
     objective = model.log_constant(data.row_sums) + model.log_sums(sample_counts, feature_counts) - log_factorials
@@ -117,7 +106,8 @@ def gradients(
         out = np.zeros_like(feature_terms)
         cells, factors = (data.indptr, data.indices, data.values), (state.activations, state.dictionary)
         terms = sample_terms, feature_terms
-        decomposition_gradients(cells, factors, terms, DIGAMMA_TABLE, *block, (sample_gradients, out))
+        table = kernels.DIGAMMA_TABLE
+        kernels.decomposition_gradients(cells, factors, terms, table, *block, (sample_gradients, out))
         return out
 
     return sample_gradients, engine.map_reduce(one, _blocks(data))

@@ -60,9 +60,8 @@ def _scaled(dictionary: Floats, used: NDArray[np.integer]) -> tuple[Singles, NDA
 
 def _mean_counts(
     block: Block, counts: Floats, dictionary: Singles, known: NDArray[np.bool_], concentration: Singles, stop: Stop
-) -> float:
+) -> None:
     rows = block.data.rows(block.start, block.stop)
     rows = rows.only(known[rows.indices])
     cells = rows.indptr, rows.indices, rows.values
     mean_sample_counts(cells, dictionary, concentration, stop, counts[block.rows])
-    return 0.0

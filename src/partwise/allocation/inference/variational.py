@@ -13,10 +13,10 @@ from partwise.allocation.model import AllocationModel, Concentrations, log_diric
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import Block, Made
+from partwise.engines.blocks import Block, Made, aligned
 from partwise.kernels.arrays import Floats
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import Side, ready
+from partwise.passes.side import Side
 from partwise.poisson.inference.state import Start
 
 _BATCH_UPDATES, _BATCH_TOL = 100, 1e-4
@@ -95,7 +95,7 @@ def _update_samples(
     samples: Side, model: AllocationModel, sample_counts: Any, weights: Floats
 ) -> tuple[tuple[float, float, Floats], tuple[Any, Any]]:
     """Σ of q(h)'s divergences, of changes of expected counts, and of E[log share]; these, and exp E[log share]."""
-    shared, made = (ready(weights), model.activation_concentration), [Made((model.n_components,))] * 2
+    shared, made = (aligned(weights), model.activation_concentration), [Made((model.n_components,))] * 2
     found, (counts, shares) = samples.map_rows(_update_rows, *shared, reads=[sample_counts], makes=made)
     return found, (counts, shares)
 

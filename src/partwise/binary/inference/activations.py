@@ -64,16 +64,14 @@ def row_counts_of(
     return np.asarray(counts)
 
 
-def _sample(block: Block, out: Floats, given: GivenColumns) -> float:
+def _sample(block: Block, out: Floats, given: GivenColumns) -> None:
     cells, words = (block.data.row_starts, block.data.codes), Key(0).for_stage("activations").words
     sample_rows(cells, given, (BURN_IN, N_DRAWS), words, block.start, block.stop, out)
-    return 0.0
 
 
-def _fit(block: Block, counts: Floats, given: GivenColumns, by_mean_logs: bool, max_iter: int, tol: float) -> float:
+def _fit(block: Block, counts: Floats, given: GivenColumns, by_mean_logs: bool, max_iter: int, tol: float) -> None:
     cells, rule = (block.data.row_starts, block.data.codes), (by_mean_logs, max_iter, tol)
     fit_rows(cells, given, rule, block.start, block.stop, counts)
-    return 0.0
 
 
 def activation_prior(model: BinaryModel) -> tuple[Floats, Floats]:

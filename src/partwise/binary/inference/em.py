@@ -118,7 +118,8 @@ class ExpectationMaximisation:
     def _log_prior(self, model: BinaryModel, rows: Floats, columns: Floats) -> float:
         if not self.use_priors:
             return 0.0
-        return model.log_prior_of_logs(*((columns, rows) if model.kind == "dir-beta" else (rows, columns)))
+        factors = (columns, rows) if model.kind == "dir-beta" else (rows, columns)
+        return model.log_prior(*factors, of_logs=True)
 
 
 def _beyond_on_simplex(now: Floats, before: Floats, stride: float) -> Floats:

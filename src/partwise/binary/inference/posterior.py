@@ -14,8 +14,7 @@ from partwise.binary.kernels.cells import log_likelihood_of_block
 from partwise.binary.model import BinaryModel, Priors
 from partwise.engines.base import Engine
 from partwise.kernels.arrays import Floats
-from partwise.sampling.draws import KeptDraws
-from partwise.sampling.stacking import stacking_weights
+from partwise.sampling.draws import KeptDraws, stacking_weights
 
 Numbers = NDArray[np.int32] | Floats
 

@@ -49,9 +49,9 @@ class BinaryVariationalBayes:
         if self.model.kind == "dir-dir":
             rows = generator.dirichlet(np.ones(n_components), size=n_rows)
             rows = rows * data.row_sizes[:, None]
-            return BinaryVariationalState(rows, columns * data.column_sizes[:, None], np.array(self.model.priors))
-        probability = generator.random((n_rows, n_components))
-        rows = np.stack((1.0 - probability, probability), axis=2) * (data.row_sizes / n_components)[:, None, None]
+        else:
+            probability = generator.random((n_rows, n_components))
+            rows = np.stack((1.0 - probability, probability), axis=2) * (data.row_sizes / n_components)[:, None, None]
         return BinaryVariationalState(rows, columns * data.column_sizes[:, None], np.array(self.model.priors))
 
     def step(

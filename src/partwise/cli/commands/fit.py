@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from partwise._registry import model_names
 from partwise.cli.describe import consensus_facts, fit_line, model_facts, part_lines, write_presence
-from partwise.cli.files import batch_argument, check_outputs, part_names, write_activations, write_parts
+from partwise.cli.files import batch_argument, check_outputs, part_names, write_activations
 from partwise.cli.models import build_estimator, find_model, fixed_settings, option_name, parsed, read_parts, refitted
 from partwise.cli.options import Batch, DataFile, EngineArguments, RunArguments, Seed, option, to_write
 from partwise.cli.output import Outcome, in_options, refuse_if, say
-from partwise.cli.reading import ReadArguments, table_size
+from partwise.cli.reading import Opened, ReadArguments, table_size
 
 if TYPE_CHECKING:
-    from partwise.io import Table
     from partwise.restarts import Consensus
-    from partwise.storage.csr_folder import MappedCounts
 
 EXAMPLES = (
     "partwise fit counts.npz -o topics.partwise --components 10 --seed 1",
@@ -87,7 +85,7 @@ class ModelArguments:
                 refuse_if(options[name] is not None, option_name(name), why)
         return build_estimator(cls, options, self.settings or (), self.preset)
 
-    def fitted(self, estimator: Any, table: Table | MappedCounts, given: dict[str, Any]) -> Any:
+    def fitted(self, estimator: Any, table: Opened, given: dict[str, Any]) -> Any:
         """Fit the estimator to data (with further arguments of `fit`), or build it from the parts that were given."""
         if self.components_file is None:
             with warnings.catch_warnings():
@@ -158,6 +156,8 @@ def command(
     (or SIGTERM) ends the fit after the current iteration, writes the model so far, and exits with 1. A fit that takes
     more than a minute writes MODEL.checkpoint until it is done; `--resume` continues from there.
     """
+    from partwise.io import write_table
+
     running = {"random_state": seed, "n_jobs": run.threads, "engine": engine.chosen(), "progress": run.progress}
     estimator, checkpoint = _prepared(chosen, checkpoints, output, running)
     tables = {"--activations": activations, "--intervals": intervals, "--parts": parts}
@@ -176,7 +176,7 @@ def command(
         checkpoints.remove(output)
     size, names = table_size(table), part_names(fitted)
     if parts is not None:
-        write_parts(parts, fitted.components_, fitted.known_features, names)
+        write_table(parts, fitted.components_.T, fitted.known_features, names, corner="feature")
     lines = part_lines(fitted)
     if chosen.presence:
         lines = write_presence(fitted, table, activations, intervals, names)

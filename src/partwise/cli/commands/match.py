@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from partwise.cli.files import check_outputs
+from partwise.cli.files import check_outputs, table_outcome
 from partwise.cli.models import read_parts
 from partwise.cli.options import ModelFile, option, to_write
 from partwise.cli.output import Outcome
@@ -31,15 +31,8 @@ def command(
     """
     check_outputs({"--output": output}, [model, reference], tables=["--output"])
     from partwise.contract.model_file import load
-    from partwise.io import write_columns
     from partwise.refit import match
 
     found = match(load(model), read_parts(reference), most=most)
-    table = found.table()
-    facts = {"model": model, "reference": reference, "n_parts": len(found), "output": output}
-    if output is not None:
-        write_columns(output, table)
-        return Outcome(facts, written=[output])
-    rows = zip(*table.values(), strict=True)
-    lines = [tuple(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row) for row in rows]
-    return Outcome({**facts, **table}, [tuple(table), *lines])
+    facts = {"model": model, "reference": reference, "n_parts": len(found)}
+    return table_outcome(facts, found.table(), output, form=".3f", named=True)

@@ -1,19 +1,12 @@
 """``partwise score``: how well a model predicts data, sample by sample and in all."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from partwise.cli.files import batch_argument, check_outputs
 from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, Seed, option, to_write
 from partwise.cli.output import Outcome, refuse_if
-from partwise.cli.reading import ReadArguments
-
-if TYPE_CHECKING:
-    from partwise.contract import CountModel
-    from partwise.io import Table
-    from partwise.storage.csr_folder import MappedCounts
+from partwise.cli.reading import Opened, ReadArguments
 
 EXAMPLES = (
     "partwise score topics.partwise new_counts.npz",
@@ -83,7 +76,7 @@ def command(
 
 
 def _completion(
-    fitted: CountModel, table: Table | MappedCounts, seed: int, batches: dict[str, Any]
+    fitted: Any, table: Opened, seed: int, batches: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     import numpy as np
 
@@ -97,9 +90,7 @@ def _completion(
     return facts, {"held_out_tokens": result.tokens, "held_out_log_likelihood": result.values}
 
 
-def _likelihood(
-    fitted: CountModel, table: Table | MappedCounts, std_error: float, seed: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _likelihood(fitted: Any, table: Opened, std_error: float, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Log-likelihood of whole samples, with activations integrated out."""
     rows = fitted.log_likelihood(table, std_error=std_error, random_state=seed)
     tokens = fitted.checked_data(table, caller="score").row_sums
@@ -108,7 +99,7 @@ def _likelihood(
     return dict(zip(names, totals, strict=True)), dict(zip(names, values, strict=True))
 
 
-def _measures(fitted: Any, table: Table | MappedCounts) -> dict[str, Any]:
+def _measures(fitted: Any, table: Opened) -> dict[str, Any]:
     """Numbers that describe the parts. Coherence would need another pass over the data, so data on disk get none."""
     import math
 

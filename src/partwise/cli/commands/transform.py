@@ -1,19 +1,13 @@
 """``partwise transform``: activations of data for the parts of a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from partwise.cli.describe import model_facts
 from partwise.cli.files import batch_argument, check_outputs, part_names, write_activations, write_intervals
 from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option, to_write
 from partwise.cli.output import Outcome, refuse_if
-from partwise.cli.reading import ReadArguments
-
-if TYPE_CHECKING:
-    from partwise.io import Table
-    from partwise.storage.csr_folder import MappedCounts
+from partwise.cli.reading import Opened, ReadArguments
 
 EXAMPLES = (
     "partwise transform topics.partwise new_counts.npz -o activations.csv",
@@ -72,7 +66,7 @@ def _is_base(data: Path, reading: ReadArguments) -> bool:
     return named and not reading.transpose
 
 
-def _write_h5ad(path: Path, model: Any, table: Table | MappedCounts, activations: Any, base: Path | None) -> None:
+def _write_h5ad(path: Path, model: Any, table: Opened, activations: Any, base: Path | None) -> None:
     from partwise.io import Table, write_h5ad
 
     own: dict[str, Any] = {"row_labels": table.row_labels, "column_labels": table.column_labels, "base": base}
@@ -90,7 +84,7 @@ def _of_counts(model: Any, option: str) -> Any:
     return model
 
 
-def _dictionary(model: Any, table: Table | MappedCounts) -> Any:
+def _dictionary(model: Any, table: Opened) -> Any:
     """The parts for the features of the table; features that the model does not have are NaN."""
     import numpy as np
 

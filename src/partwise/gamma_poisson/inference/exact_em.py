@@ -7,11 +7,9 @@ import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
-from partwise.gamma_poisson.inference.m_steps import shape_of_mean_log
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
-from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.gamma_poisson.model import GammaPoissonModel, MarginalEM, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
 from partwise.likelihood.moments import posterior_moments
@@ -35,19 +33,14 @@ class ExactState:
 
 
 @dataclass(kw_only=True)
-class ExactEM:
+class ExactEM(MarginalEM):
     """EM-C (GaP, Eq. 37) with exact expected allocations, from the lattice.
 
     If shapes are estimated, updates of the dictionary and of the shapes alternate: each increases the likelihood, but
     both at once might not.
     """
 
-    shape: Floats
-    rate: Floats
-    estimate_shape: bool = False
-    start: Floats | None = None
     n_jobs: int | None = field(compare=False)
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> ExactState:
         """A perturbed start: the even one is a stationary point."""
@@ -58,7 +51,7 @@ class ExactEM:
         """One update; reports the exact log-likelihood before it."""
         moments = posterior_moments(data, state.dictionary, state.shape, self.rate, n_jobs=self.n_jobs)
         if self.estimate_shape and key.iteration % 2 == 0:
-            state.shape = shape_of_mean_log(np.log(self.rate) + moments.log_activations.mean(axis=0))
+            state.shape = m_steps.shape_of_mean_log(np.log(self.rate) + moments.log_activations.mean(axis=0))
         else:
             counts = np.empty_like(state.dictionary)
             for k in range(self.shape.size):
@@ -66,7 +59,3 @@ class ExactEM:
             counts += m_steps.expected_missing(data, state.dictionary, moments.activations, self.engine)
             state.dictionary = m_steps.marginal_step(counts, data.shape[0], state.shape, self.rate)
         return state, {"objective": float(moments.log_likelihood.sum()), **column_norms(state.dictionary)}
-
-    def model(self, state: ExactState) -> GammaPoissonModel:
-        """Dictionary, shapes and rates of a state."""
-        return GammaPoissonModel(state.dictionary, state.shape, self.rate)

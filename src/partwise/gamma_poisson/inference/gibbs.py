@@ -142,15 +142,13 @@ def mean_rows(samples: Side, mean: Any, value: Any, weight: float) -> Any:
     return samples.map_rows(_mean_rows, weight, reads=[mean, value], makes=[Made(value.shape[1:])])[1][0]
 
 
-def _mean_rows(block: Block, mean: Floats, value: Floats, out: Floats, weight: float) -> float:
+def _mean_rows(block: Block, mean: Floats, value: Floats, out: Floats, weight: float) -> None:
     rows = block.rows
     out[rows] = mean[rows] + weight * (value[rows] - mean[rows])
-    return 0.0
 
 
-def _smoothed(block: Block, sample_counts: Floats, inverse: Floats, out: Floats, shape: Floats) -> float:
+def _smoothed(block: Block, sample_counts: Floats, inverse: Floats, out: Floats, shape: Floats) -> None:
     out[block.rows] = (shape + sample_counts[block.rows]) * block.own(inverse)
-    return 0.0
 
 
 def sweep_key(key: Key, number: int) -> Key:

@@ -10,13 +10,13 @@ from scipy.special import gammaln, xlogy
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.engines.base import Engine
-from partwise.engines.blocks import Block, Made
+from partwise.engines.blocks import Block, Made, aligned
 from partwise.errors import AllComponentsPrunedError
 from partwise.gamma_poisson.inference.starts import perturbed_dictionary
 from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import Side, activation_floor, own_exposure, ready
+from partwise.passes.side import FLOOR, Side, own_exposure
 
 OBJECTIVE_EVERY = 10
 # The joint likelihood is unbounded if all activations of a part go to 0 and its rate to infinity.
@@ -58,7 +58,7 @@ class JointEM:
         samples, features = Side(data, self.engine), Side(data.transposed, self.engine)
         due = key.iteration % OBJECTIVE_EVERY == 0
         sums = state.dictionary.sum(axis=0)
-        shared = ready(state.dictionary), sums, self.shape, state.rates, activation_floor(self.shape.size), due
+        shared = aligned(state.dictionary), sums, self.shape, state.rates, FLOOR / self.shape.size, due
         (objective, totals), (state.activations,) = samples.map_rows(
             _modes, *shared, reads=[samples.place(state.activations)], makes=[Made(self.shape.shape)]
         )

@@ -1,18 +1,17 @@
 """Monte Carlo EM for the marginal likelihood, as published (Filstroff, Lumbreras & Févotte 2018), and SAEM."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Averages, Chain, GainLedger, GibbsEStep, expected_gain
 from partwise.gamma_poisson.inference.starts import even_dictionary, poisson_factors, with_noise
 from partwise.gamma_poisson.inference.vem import MeanField
-from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.gamma_poisson.model import GammaPoissonModel, MarginalEM, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 
@@ -31,7 +30,7 @@ class MonteCarloState:
 
 
 @dataclass(kw_only=True)
-class MonteCarloEM:
+class MonteCarloEM(MarginalEM):
     """Gibbs sampling given the dictionary, then a new dictionary from averages over the draws.
 
     Parameters
@@ -45,15 +44,10 @@ class MonteCarloEM:
         Sweeps per iteration to average over, and sweeps before them. The sampler is never restarted.
     """
 
-    shape: Floats
-    rate: Floats
-    estimate_shape: bool
-    start: Floats | None
     m_step: str
     e_step: str
     draws: int
     burn_in: int
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> MonteCarloState:
         """A dictionary (for MCEM the even one of Eq. 51), and the variational bound from which gains are counted."""
@@ -101,10 +95,6 @@ class MonteCarloEM:
         state.old_dictionary, state.old_shape = state.dictionary, state.shape
         state.dictionary, state.shape = dictionary, shape
         return state, {**(state.ledger.info if averages.before is not None else {}), **column_norms(dictionary)}
-
-    def model(self, state: MonteCarloState) -> GammaPoissonModel:
-        """Dictionary, shapes and rates of a state."""
-        return GammaPoissonModel(state.dictionary, state.shape, self.rate)
 
     def _dictionary(self, data: SparseData, averages: Averages, counts: Floats, shape: Floats) -> Floats:
         if self.m_step == "c":

@@ -7,12 +7,11 @@ import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.base import Engine
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.gibbs import Chain, GibbsEStep
 from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.inference.vem import MeanField
-from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.gamma_poisson.model import GammaPoissonModel, MarginalEM, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import expected_in_groups
 from partwise.passes.side import Side
@@ -45,21 +44,16 @@ class OnlineState:
 
 
 @dataclass(kw_only=True)
-class OnlineEM:
+class OnlineEM(MarginalEM):
     """Online EM (Cappé & Moulines 2009): w = (b / a) times a running average of the allocations of a sample.
 
     A batch's chain starts from its variational posterior, so that nothing is stored for a sample between visits. In
     every pass, batches are cut from a new permutation of the samples, or of blocks of samples if these are on disk.
     """
 
-    shape: Floats
-    rate: Floats
-    estimate_shape: bool
-    start: Floats | None
     batch_size: int
     draws: int
     burn_in: int
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> OnlineState:
         """The statistic for a first dictionary: a Poisson factorization of some rows, with noise."""

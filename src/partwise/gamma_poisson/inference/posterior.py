@@ -9,7 +9,7 @@ from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
 from partwise.gamma_poisson.kernels.posterior import posterior_mean_rows, variational_mean_rows
-from partwise.kernels.arrays import Bools, Floats, Triple
+from partwise.kernels.arrays import Floats, Triple
 from partwise.likelihood.exact import LATTICE, SUBCOUNT, exact_cost
 from partwise.likelihood.moments import posterior_moments
 from partwise.passes.side import Side
@@ -55,29 +55,21 @@ def posterior_mean(
 
 def _posterior_means(
     block: Block, out: Floats, dictionary: Floats, shape: Floats, rate: Floats, variational: bool, counts: bool
-) -> float:
+) -> None:
     rows, own = explained(block.data.rows(block.start, block.stop), dictionary), out[block.rows]
     inverse = inverse_rates(rows, dictionary, rate, LocalEngine())
     cells = (rows.indptr, rows.indices, rows.values), (dictionary, inverse, shape)
     if variational:
         variational_mean_rows(*cells, 1e-8, 1000, own)
-    cheap = _cheap(rows, dictionary, shape, rate) if counts else np.zeros(block.n_rows, dtype=bool)
+    cheap = (rows.row_sums <= _SHORT) & counts
+    if cheap.any():
+        cheap &= exact_cost(rows, dictionary, shape, rate).costs[:, [LATTICE, SUBCOUNT]].min(axis=1) <= _CHEAP
     if cheap.any():
         own[cheap] = posterior_moments(rows.take(np.flatnonzero(cheap)), dictionary, shape, rate).activations
     if not variational:
         visits = np.maximum(np.diff(rows.indptr) * shape.size, 1)
         draws = np.where(cheap, 0, np.clip(_MOST_VISITS / visits, _LEAST_DRAWS, _MOST_DRAWS)).astype(np.int64)
         posterior_mean_rows(*cells, BURN_IN, draws, _ENOUGH, Key(0).for_stage("posterior mean").words, own)
-    return 0.0
-
-
-def _cheap(rows: SparseData, dictionary: Floats, shape: Floats, rate: Floats) -> Bools:
-    """Rows whose exact moments cost little."""
-    cheap = rows.row_sums <= _SHORT
-    if cheap.any():
-        cost = exact_cost(rows, dictionary, shape, rate).costs[:, [LATTICE, SUBCOUNT]].min(axis=1)
-        cheap &= cost <= _CHEAP
-    return np.asarray(cheap)
 
 
 def posterior_draws(

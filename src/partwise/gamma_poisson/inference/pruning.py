@@ -17,12 +17,12 @@ from partwise.kernels.arrays import Floats, Places
 from partwise.likelihood.exact import exact, exact_cost
 from partwise.likelihood.problem import LogLikelihood
 from partwise.likelihood.smc import smc
+from partwise.passes.side import cell_rates
 
 Rows = Places
 
 # Samples for judging merges, and multiply-adds for the exact likelihoods of one pair in one draw: about 0.2 s.
 _MERGE_SAMPLES, _MOST_COST = 300, 5e8
-_CELLS_AT_ONCE = 2**16
 # A merge must gain at least this many standard errors, a removal at least this many.
 _MERGE_ERRORS, _REMOVAL_ERRORS = 3.0, 2.0
 # Candidates, variational updates of each, and then iterations of stochastic EM, plain and averaged, if one is good.
@@ -108,12 +108,7 @@ class Merging:
 
     def _rates(self, activations: Floats) -> Floats:
         """Σ_k h_nk w_fk in each stored cell."""
-        rows, columns = self._rows, self.data.indices
-        rates = np.empty(columns.size)
-        for start in range(0, columns.size, _CELLS_AT_ONCE):
-            part = slice(start, start + _CELLS_AT_ONCE)
-            rates[part] = np.einsum("pk,pk->p", activations[rows[part]], self.model.dictionary[columns[part]])
-        return rates
+        return cell_rates(activations, self.model.dictionary, self._rows, self.data.indices)
 
     def _judged(
         self, key: Key, pair: list[int], draws: list[Floats], cells: list[Floats], scale: float

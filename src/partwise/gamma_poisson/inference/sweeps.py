@@ -82,10 +82,9 @@ class GibbsSweeps(Side):
 
 def _draw_activations(
     block: Block, sample_counts: Floats, inverse_rates: Floats, out: Floats, shape: Floats, words: Words
-) -> float:
+) -> None:
     first = block.first_row + block.start
     draws.draw_activations(sample_counts[block.rows], shape, block.own(inverse_rates), words, first, out[block.rows])
-    return 0.0
 
 
 def _draw_allocations(
@@ -117,6 +116,5 @@ def _padded(factor: Floats) -> Floats:
     return padded
 
 
-def _pad_rows(block: Block, factor: Floats, out: Floats) -> float:
+def _pad_rows(block: Block, factor: Floats, out: Floats) -> None:
     out[block.rows] = _padded(factor[block.rows])
-    return 0.0

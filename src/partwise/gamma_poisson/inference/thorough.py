@@ -8,29 +8,12 @@ import numpy as np
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Info
-from partwise.engines.base import Engine
-from partwise.gamma_poisson.inference import m_steps
+from partwise.gamma_poisson.inference import gibbs, m_steps, vem
 from partwise.gamma_poisson.inference.exact_em import ExactEM, ExactState, is_cheap
-from partwise.gamma_poisson.inference.gibbs import (
-    Averages,
-    Chain,
-    Drift,
-    GainLedger,
-    GibbsEStep,
-    expected_gain,
-    mean_rows,
-)
 from partwise.gamma_poisson.inference.pruning import Merging, Removing
 from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
 from partwise.gamma_poisson.inference.sweeps import GibbsSweeps
-from partwise.gamma_poisson.inference.vem import (
-    OBJECTIVE_EVERY,
-    GammaPosterior,
-    GammaVariationalState,
-    MeanField,
-    VariationalEM,
-)
-from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.gamma_poisson.model import GammaPoissonModel, MarginalEM, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.side import Side
 
@@ -51,21 +34,21 @@ class ThoroughState:
     phase: str
     dictionary: Floats
     shape: Floats
-    posterior: GammaPosterior
+    posterior: vem.GammaPosterior
     bound: float
     old_dictionary: Floats
     old_shape: Floats
     statistic: Floats
-    left: Chain
-    right: Chain
-    drift: Drift
+    left: gibbs.Chain
+    right: gibbs.Chain
+    drift: gibbs.Drift
     n_averaged: int
-    ledger: GainLedger
+    ledger: gibbs.GainLedger
     latest_gain: float = np.nan
 
 
 @dataclass(kw_only=True)
-class Thorough:
+class Thorough(MarginalEM):
     """Variational starts, then stochastic MCEM-C, then merges.
 
     1. One start per iteration: a Poisson factorization from random factors, then a few variational updates. The start
@@ -83,14 +66,9 @@ class Thorough:
     maximum-likelihood factors, empty entries of a dictionary that the marginal likelihood would fill.
     """
 
-    shape: Floats
-    rate: Floats
-    estimate_shape: bool
-    start: Floats | None
     n_starts: int
     tol: float
     n_jobs: int | None = field(compare=False)
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> ThoroughState:
         """Nothing yet: each start is an iteration."""
@@ -100,16 +78,16 @@ class Thorough:
             phase="starts",
             dictionary=nothing,
             shape=self.shape.copy(),
-            posterior=GammaPosterior(counts, self.shape.copy(), np.ones((1, self.shape.size))),
+            posterior=vem.GammaPosterior(counts, self.shape.copy(), np.ones((1, self.shape.size))),
             bound=-np.inf,
             old_dictionary=nothing.copy(),
             old_shape=self.shape.copy(),
             statistic=nothing.copy(),
-            left=Chain(counts.copy()),
-            right=Chain(counts.copy()),
-            drift=Drift(),
+            left=gibbs.Chain(counts.copy()),
+            right=gibbs.Chain(counts.copy()),
+            drift=gibbs.Drift(),
             n_averaged=1,
-            ledger=GainLedger(-np.inf),
+            ledger=gibbs.GainLedger(-np.inf),
         )
 
     def step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
@@ -120,20 +98,16 @@ class Thorough:
             return self._exact_step(key, data, state)
         return self._stochastic_step(key, data, state)
 
-    def model(self, state: ThoroughState) -> GammaPoissonModel:
-        """Dictionary, shapes and rates of a state."""
-        return GammaPoissonModel(state.dictionary, state.shape, self.rate)
-
     # Starts
 
     def _try_start(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
         tried = self._start(key, data)
         # Ten updates, and the bound before the last of them.
         prior = {"shape": self.shape, "rate": self.rate}
-        vem = VariationalEM(**prior, estimate_shape=self.estimate_shape, engine=self.engine)
+        updates = vem.VariationalEM(**prior, estimate_shape=self.estimate_shape, engine=self.engine)
         bound = np.nan
-        for number in range(1, OBJECTIVE_EVERY + 1):
-            tried, info = vem.step(Key(0).at(number), data, tried)
+        for number in range(1, vem.OBJECTIVE_EVERY + 1):
+            tried, info = updates.step(Key(0).at(number), data, tried)
             bound = info.get("objective", bound)
         if not bound <= state.bound:
             state.dictionary, state.shape, state.posterior = tried.dictionary, tried.shape, tried.posterior
@@ -142,25 +116,25 @@ class Thorough:
             self._begin_sampling(key, data, state)
         return state, {"objective": state.bound, **column_norms(state.dictionary)}
 
-    def _start(self, key: Key, data: SparseData) -> GammaVariationalState:
-        mean_field = MeanField(data, self.engine)
+    def _start(self, key: Key, data: SparseData) -> vem.GammaVariationalState:
+        mean_field = vem.MeanField(data, self.engine)
         if self.start is not None:
             model = GammaPoissonModel(self.start.copy(), self.shape, self.rate)
             even = mean_field.posterior(model, mean_field.even_counts(self.shape.size))
-            return GammaVariationalState(model.dictionary, self.shape.copy(), mean_field.fit(model, even)[0])
+            return vem.GammaVariationalState(model.dictionary, self.shape.copy(), mean_field.fit(model, even)[0])
         key, iterations = key.for_chain(key.iteration), _START_ITERATIONS
         dictionary, counts = poisson_factors(key, data, self.shape, self.rate, self.engine, max_iter=iterations)
         model = GammaPoissonModel(dictionary, self.shape, self.rate)
-        return GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, counts))
+        return vem.GammaVariationalState(dictionary, self.shape.copy(), mean_field.posterior(model, counts))
 
     def _begin_sampling(self, key: Key, data: SparseData, state: ThoroughState) -> None:
         if self.start is None:
             state.dictionary = with_noise(key, data, state.dictionary, state.shape, self.rate)
-        state.posterior, bound = MeanField(data, self.engine).fit(self.model(state), state.posterior)
+        state.posterior, bound = vem.MeanField(data, self.engine).fit(self.model(state), state.posterior)
         counts = state.posterior.counts
         state.phase = "sampling"
-        state.left, state.right = Chain(copy(counts)), Chain(copy(counts))
-        state.ledger = GainLedger(bound)
+        state.left, state.right = gibbs.Chain(copy(counts)), gibbs.Chain(copy(counts))
+        state.ledger = gibbs.GainLedger(bound)
         self._begin_averaging(data, state)
 
     # Stochastic EM
@@ -169,7 +143,7 @@ class Thorough:
         """Reset all running means: the dictionary has jumped."""
         state.statistic = state.dictionary * (data.shape[0] * state.shape / self.rate)
         state.old_dictionary, state.old_shape = state.dictionary.copy(), state.shape.copy()
-        state.drift, state.n_averaged, state.ledger.lower = Drift(), 1, np.nan
+        state.drift, state.n_averaged, state.ledger.lower = gibbs.Drift(), 1, np.nan
 
     def _stochastic_step(self, key: Key, data: SparseData, state: ThoroughState) -> tuple[ThoroughState, Info]:
         old = GammaPoissonModel(state.old_dictionary, state.old_shape, self.rate)
@@ -179,20 +153,20 @@ class Thorough:
         state.drift.add(state.statistic, left, right, max(state.n_averaged, _SHORTEST_MEMORY))
         state.n_averaged = state.drift.averaged(state.n_averaged)
         weight = 1.0 / state.n_averaged
-        averages = Averages(
+        averages = gibbs.Averages(
             feature_counts=0.5 * (first.feature_counts + second.feature_counts),
-            sample_counts=mean_rows(Side(data, self.engine), first.sample_counts, second.sample_counts, 0.5),
+            sample_counts=gibbs.mean_rows(Side(data, self.engine), first.sample_counts, second.sample_counts, 0.5),
             activations=None,
             totals=[*first.totals, *second.totals],
         )
         shape = m_steps.moved_shapes(Side(data, self.engine), averages.totals, state.shape, weight)
-        state.ledger.close(expected_gain(data, self.engine, old, model, averages))
+        state.ledger.close(gibbs.expected_gain(data, self.engine, old, model, averages))
         state.statistic = (1.0 - weight) * state.statistic + weight * 0.5 * (left + right)
         dictionary = m_steps.marginal_step(state.statistic, data.shape[0], shape, self.rate)
         # The update was made from these draws, which flatters it by twice the noise that it absorbed.
         flattery = 2.0 * weight * state.drift.latest_noise
         new = GammaPoissonModel(dictionary, shape, self.rate)
-        state.ledger.lower = expected_gain(data, self.engine, model, new, averages) - flattery
+        state.ledger.lower = gibbs.expected_gain(data, self.engine, model, new, averages) - flattery
         state.old_dictionary, state.old_shape = state.dictionary, state.shape
         state.dictionary, state.shape = dictionary, shape
         info = {**state.ledger.info, "noise": state.drift.noise / data.total}
@@ -214,7 +188,7 @@ class Thorough:
     def _merge(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
         """Merge parts if that gains; return whether there were any."""
         model = self.model(state)
-        inverse = MeanField(data, self.engine).rates(model, inverse=True)
+        inverse = vem.MeanField(data, self.engine).rates(model, inverse=True)
         sweeps = GibbsSweeps(data, self.engine)
         draws = []
         for number, chain in ((3, state.left), (4, state.right)):
@@ -241,7 +215,7 @@ class Thorough:
         if removal is None:
             return False
         state.dictionary = removal.model.dictionary
-        state.left, state.right = Chain(removal.sample_counts), Chain(removal.sample_counts.copy())
+        state.left, state.right = gibbs.Chain(removal.sample_counts), gibbs.Chain(removal.sample_counts.copy())
         state.ledger.objective += removal.gain
         state.ledger.variance += removal.error**2
         self._begin_averaging(data, state)
@@ -270,9 +244,11 @@ class Thorough:
                 report["remaining_gain"] = remaining
         return state, report
 
-    def _draw(self, key: Key, data: SparseData, chain: Chain, model: GammaPoissonModel) -> tuple[Averages, Floats]:
+    def _draw(
+        self, key: Key, data: SparseData, chain: gibbs.Chain, model: GammaPoissonModel
+    ) -> tuple[gibbs.Averages, Floats]:
         """One sweep of a chain: its averages, and its statistic with what missing cells add."""
-        sampler = GibbsEStep.smoothed(data, self.engine, with_totals=self.estimate_shape)
+        sampler = gibbs.GibbsEStep.smoothed(data, self.engine, with_totals=self.estimate_shape)
         averages = sampler.run(key, chain, model, n_draws=1, burn_in=0)
         missing = m_steps.expected_missing(data, model.dictionary, averages.activations, self.engine)
         return averages, averages.feature_counts + missing

@@ -1,6 +1,6 @@
 """Variational EM: deterministic, with an objective that bounds the log-likelihood and never falls."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,14 @@ from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Info
 from partwise.core.weights import Weights
-from partwise.engines.base import Engine
-from partwise.engines.blocks import Block, Made
+from partwise.engines.blocks import Block, Made, aligned
 from partwise.gamma_poisson.inference import m_steps
 from partwise.gamma_poisson.inference.starts import poisson_factors, with_noise
-from partwise.gamma_poisson.model import GammaPoissonModel, column_norms
+from partwise.gamma_poisson.model import GammaPoissonModel, MarginalEM, column_norms
 from partwise.kernels.arrays import Floats
 from partwise.passes.batches import expected_in_groups
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import Side, Totals, own_exposure, own_totals, ready
+from partwise.passes.side import Side, Totals, own_exposure, own_totals
 
 # exp E[log h] of tiny shapes underflows; a positive floor keeps every rate above 0.
 _SMALLEST = 1e-200
@@ -51,7 +50,7 @@ class MeanField(Side):
     def rates(self, model: GammaPoissonModel, *, inverse: bool = False) -> Any:
         """b_k + Σ over observed f of w_fk, or its inverse: a single row if nothing is missing."""
         totals = self.column_totals(model.dictionary)
-        if not self.data.n_missing and self.weights is None:
+        if not self.data.n_missing and self.data.weights is None:
             return np.atleast_2d(1.0 / (model.rate + totals) if inverse else model.rate + totals)
         shared, made = (model.dictionary, totals, model.rate, inverse), [Made(model.rate.shape)]
         return self.map_rows(_rates, *shared, makes=made, stay=True)[1][0]
@@ -71,7 +70,7 @@ class MeanField(Side):
             The new posterior, the bound in between (nan if not requested), and the sums of the new counts over samples.
         """
         rates = self.rates(model)
-        shared = ready(model.dictionary), posterior.prior, model.shape, model.rate, with_bound
+        shared = aligned(model.dictionary), posterior.prior, model.shape, model.rate, with_bound
         arrays = [self.place(posterior.counts), posterior.rate, rates]
         (bound, totals), (counts,) = self.map_rows(_update, *shared, reads=arrays, makes=[Made(model.shape.shape)])
         fresh = GammaPosterior(counts, model.shape, rates)
@@ -86,7 +85,7 @@ class MeanField(Side):
     def means(self, posterior: GammaPosterior) -> tuple[Any, Floats]:
         """E[h_nk], and its sums over samples."""
         reads, made = [posterior.counts, posterior.rate], [Made(posterior.prior.shape)]
-        totals, (means,) = self.map_rows(_means, posterior.prior, self.weights, reads=reads, makes=made)
+        totals, (means,) = self.map_rows(_means, posterior.prior, self.data.weights, reads=reads, makes=made)
         return means, totals
 
     def fit(
@@ -111,10 +110,9 @@ def _log_factorials(data: SparseData) -> float:
     return float(times @ gammaln(np.arange(times.size) + 1.0))
 
 
-def _rates(block: Block, out: Floats, dictionary: Floats, totals: Totals, prior_rate: Floats, inverse: bool) -> float:
+def _rates(block: Block, out: Floats, dictionary: Floats, totals: Totals, prior_rate: Floats, inverse: bool) -> None:
     rates = prior_rate + own_exposure(block, dictionary, totals)
     out[block.rows] = 1.0 / rates if inverse else rates
-    return 0.0
 
 
 def _log_means(shape: Floats, rate: Floats) -> tuple[Floats, Floats]:
@@ -169,7 +167,7 @@ class GammaVariationalState:
 
 
 @dataclass(kw_only=True)
-class VariationalEM:
+class VariationalEM(MarginalEM):
     """Coordinate ascent on the evidence lower bound (Dikmen & Févotte 2012), with a faster M-step.
 
     Given the allocations, the dictionary and the activations' rates are updated together: w = (b / a) mean c, as in
@@ -177,13 +175,8 @@ class VariationalEM:
     form, and the dictionary is updated alone.
     """
 
-    shape: Floats
-    rate: Floats
-    estimate_shape: bool = False
-    start: Floats | None = None
     seeds: Floats | None = None
     fixed: Floats | None = None
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> GammaVariationalState:
         """A Poisson factorization with some noise, or the given dictionary with each sample's total spread evenly."""
@@ -249,7 +242,3 @@ class VariationalEM:
 
     def rebase(self, state: GammaVariationalState, change: float) -> None:
         """Nothing to do: the state stores no objective."""
-
-    def model(self, state: GammaVariationalState) -> GammaPoissonModel:
-        """Dictionary, shapes and rates of a state."""
-        return GammaPoissonModel(state.dictionary, state.shape, self.rate)

@@ -9,8 +9,9 @@ from partwise.kernels.continuous import gamma
 from partwise.kernels.gamma_functions import log_gamma_difference
 from partwise.kernels.jit import kernel
 from partwise.kernels.streams import Stream, new_stream
+from partwise.kernels.sums import longest_row
 from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, Words
-from partwise.likelihood.kernels.sampling import SMALLEST, allocate, begin_row, widest_row
+from partwise.likelihood.kernels.sampling import SMALLEST, allocate, begin_row
 
 
 @kernel
@@ -95,7 +96,7 @@ def left_to_right_rows(
     largest = 1
     for p in range(model.indptr[start], model.indptr[stop]):
         largest = max(largest, model.values[p])
-    token_weights = np.empty((widest_row(model.indptr, start, stop), n_components))
+    token_weights = np.empty((longest_row(model.indptr, start, stop), n_components))
     totals = np.empty((n_chains, n_components))
     point, weights, left = np.empty(n_components), np.empty(n_components), np.empty(n_components)
     shapes, ratios = np.empty(n_components), np.empty(n_components)

@@ -8,6 +8,7 @@ from partwise.kernels.categories import categorical, multinomial
 from partwise.kernels.continuous import gamma
 from partwise.kernels.jit import inner_kernel, kernel
 from partwise.kernels.streams import Stream, new_stream, seek
+from partwise.kernels.sums import longest_row
 from partwise.likelihood.kernels.rows import Floats, Integers, RowModel, Words
 
 # With tiny shapes, activations of components without tokens underflow; Gibbs sampling must not lose them.
@@ -23,15 +24,6 @@ def begin_row(model: RowModel, n: int, words: Words, stream: Stream, out: Floats
             out[p - first, k] = model.dictionary[model.indices[p], k]
     seek(stream, words[0], words[1], words[2], n)
     return first, stop
-
-
-@kernel
-def widest_row(indptr: Integers, start: int, stop: int) -> int:
-    """``np.diff(indptr[start : stop + 1]).max()``."""
-    widest = 0
-    for n in range(start, stop):
-        widest = max(widest, indptr[n + 1] - indptr[n])
-    return widest
 
 
 @kernel
@@ -87,7 +79,7 @@ def activation_draws(
     """
     shape, rate = model.shape, model.rate
     n_components = shape.size
-    token_weights = np.empty((widest_row(model.indptr, start, stop), n_components))
+    token_weights = np.empty((longest_row(model.indptr, start, stop), n_components))
     point, weights, totals = np.empty(n_components), np.empty(n_components), np.empty(n_components)
     drawn = np.empty(n_components, np.int64)
     stream = new_stream()

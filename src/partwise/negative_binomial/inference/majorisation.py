@@ -15,7 +15,7 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats
 from partwise.negative_binomial import kernels
-from partwise.passes.side import Floors, activation_floor
+from partwise.passes.side import FLOOR, Floors
 from partwise.poisson import kernels as poisson_kernels
 from partwise.poisson.inference.coordinate import CoordinateDescent, with_columns
 from partwise.poisson.inference.passes import solve_activations
@@ -118,7 +118,7 @@ class Majorisation:
         ahead, parts_ahead, made = activations, parts, Made((self.n_components,))
         for sweep in range(_SWEEPS):
             step = stride if sweep < _SWEEPS - 1 else 0.0
-            shared = parts_ahead, state.feature_sizes, activation_floor(self.n_components), step, state.single
+            shared = parts_ahead, state.feature_sizes, FLOOR / self.n_components, step, state.single
             (gain, exposure), (activations, ahead) = self.engine.map_rows(
                 _sweep, data, blocks, *shared, reads=[row_sizes, ahead, activations], makes=[made, made]
             )
@@ -286,11 +286,10 @@ def settled_activations(data: SparseData, parts: Floats, feature_sizes: Floats, 
     return np.asarray(found)
 
 
-def _settle(block: Block, start: Floats, out: Floats, parts: Floats, feature_sizes: Floats) -> float:
+def _settle(block: Block, start: Floats, out: Floats, parts: Floats, feature_sizes: Floats) -> None:
     own = out[block.rows]
     # A multiplicative update cannot leave 0, but the Poisson fit may have set a needed part to 0.
     totals = block.data.row_sums[block.rows, None]
     own[...] = np.where(parts.any(axis=1), start[block.rows] + 1e-3 * totals / len(parts), 0.0)
     sizes, effort = (np.ones(block.n_rows), feature_sizes), (_MOST_UPDATES, _ROW_TOL)
     kernels.improve_activations(block.own_cells, block.own_missing, parts, sizes, effort, own)
-    return 0.0

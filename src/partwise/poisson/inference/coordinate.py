@@ -1,6 +1,6 @@
 """Coordinate descent with extrapolation: the fast algorithm for Poisson factorization."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,12 +11,11 @@ from partwise.core.weights import Weights
 from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made
 from partwise.kernels.arrays import Floats
-from partwise.passes.batches import expected_in_groups
-from partwise.passes.side import Floors, Totals, activation_floor, own_exposure, own_totals
+from partwise.passes.side import FLOOR, Floors, Totals, own_exposure, own_totals
 from partwise.poisson import kernels
 from partwise.poisson.inference.multiplicative import Multiplicative
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
-from partwise.poisson.inference.state import PoissonState, Start, start_factors
+from partwise.poisson.inference.state import PoissonAlgorithm, PoissonState, start_factors
 
 _SWEEPS = 2
 # Processing a few rows at a time avoids further arrays of the size of a factor.
@@ -39,7 +38,7 @@ class ExtrapolatedState(PoissonState):
 
 
 @dataclass
-class CoordinateDescent:
+class CoordinateDescent(PoissonAlgorithm):
     """Newton steps on single coordinates (Hsieh & Dhillon 2011) from points extrapolated as in Ang & Gillis (2019).
 
     A step that would lower the log-likelihood is rejected, and the next one extrapolates less. After two rejections in
@@ -47,10 +46,6 @@ class CoordinateDescent:
     descent steps from a random start lead to worse optima. Data on disk are read by rows; there the dictionary moves by
     EM, once per pass.
     """
-
-    n_components: int
-    init_factors: Start
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> ExtrapolatedState:
         """The initial factors, without momentum."""
@@ -69,7 +64,7 @@ class CoordinateDescent:
         floors = Floors.of(data, self.n_components)
         stride = 0.0 if state.rejections == 2 else state.stride
         old, ahead = samples.place(state.activations), state.dictionary_ahead
-        shared = ahead, samples.column_totals(ahead), activation_floor(ahead.shape[1]), stride, samples.weights
+        shared = ahead, samples.column_totals(ahead), FLOOR / self.n_components, stride, data.weights
         totals, (activations,) = samples.map_rows(_improve, *shared, reads=[old], makes=[Made(old.shape[1:])])
         dictionary, objective = features.coordinate_descent(
             state.dictionary_ahead.copy(), activations, totals=totals, floors=floors.dictionary, max_sweeps=_SWEEPS
@@ -99,10 +94,6 @@ class CoordinateDescent:
             fresh.dictionary, fresh.activations, totals=totals, floors=floors, max_sweeps=0
         )
         return fresh, {"objective": fresh.objective}
-
-    def expected_in_groups(self, data: SparseData, state: ExtrapolatedState) -> Floats:
-        """Expected totals of each feature in each batch, without batch factors."""
-        return expected_in_groups(PoissonSide(data, self.engine), state.activations, state.dictionary)
 
     def rebase(self, state: ExtrapolatedState, change: float) -> None:
         """Steps are judged by the log-likelihood under the latest batch factors."""

@@ -1,33 +1,26 @@
 """EM for Poisson factorization (Lee and Seung's multiplicative updates): monotone, and slow near the end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
-from partwise.engines.base import Engine
-from partwise.kernels.arrays import Floats
-from partwise.passes.batches import expected_in_groups
-from partwise.passes.side import Floors, activation_floor
+from partwise.passes.side import FLOOR, Floors
 from partwise.poisson.inference.passes import PoissonSide, step_by_rows
-from partwise.poisson.inference.state import PoissonState, Start, start_factors
+from partwise.poisson.inference.state import PoissonAlgorithm, PoissonState, start_factors
 from partwise.priors.flat import FlatPrior
 
 OBJECTIVE_EVERY = 10
 
 
 @dataclass
-class Multiplicative:
+class Multiplicative(PoissonAlgorithm):
     """E-step: expected allocations. M-step: the rate count / exposure of a flat prior. Activations come first.
 
     The log-likelihood is computed every tenth iteration, because a logarithm per nonzero costs as much as a pass.
     """
-
-    n_components: int
-    init_factors: Start
-    engine: Engine = field(compare=False)
 
     def init(self, key: Key, data: SparseData) -> PoissonState:
         """The initial factors."""
@@ -40,19 +33,13 @@ class Multiplicative:
             state, objective = step_by_rows(data, self.engine, state, max_sweeps=0, with_objective=due)
             return state, {"objective": objective} if due else {}
         samples, features = PoissonSide(data, self.engine), PoissonSide(data.transposed, self.engine)
-        floors = Floors.of(data, self.n_components)
-        state.activations, totals = samples.em_update(
-            samples.place(state.activations), state.dictionary, activation_floor(self.n_components)
-        )
+        floors, before = Floors.of(data, self.n_components), samples.place(state.activations)
+        state.activations, totals = samples.em_update(before, state.dictionary, FLOOR / self.n_components)
         counts, logs = features.expected_counts(state.dictionary, state.activations, with_logs=due)
         exposure = features.exposure(state.activations, totals=totals)
         info = {"objective": logs - float(np.sum(state.dictionary * exposure))} if due else {}
         state.dictionary = FlatPrior(floors.dictionary[:, None]).rates(counts, exposure)
         return state, info
-
-    def expected_in_groups(self, data: SparseData, state: PoissonState) -> Floats:
-        """Expected totals of each feature in each batch, without batch factors."""
-        return expected_in_groups(PoissonSide(data, self.engine), state.activations, state.dictionary)
 
     def rebase(self, state: PoissonState, change: float) -> None:
         """Nothing to do: the state stores no objective."""

@@ -14,19 +14,10 @@ from partwise.core.blas import one_blas_thread
 from partwise.core.data import SparseData
 from partwise.core.weights import Weights
 from partwise.engines.base import Engine
-from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, row_blocks
+from partwise.engines.blocks import TARGET_NONZEROS, Block, Made, aligned, row_blocks
 from partwise.kernels.arrays import Bools, Floats, Pair
 from partwise.passes.kernels import expected_counts
-from partwise.passes.side import (
-    NONZEROS_AT_ONCE,
-    Floors,
-    Side,
-    Totals,
-    activation_floor,
-    own_exposure,
-    own_totals,
-    ready,
-)
+from partwise.passes.side import FLOOR, NONZEROS_AT_ONCE, Floors, Side, Totals, own_exposure, own_totals
 from partwise.poisson import kernels
 from partwise.poisson.inference.state import PoissonState, rows_of_usual_size
 from partwise.priors.flat import FlatPrior
@@ -41,8 +32,8 @@ class PoissonSide(Side):
 
     def em_update(self, factor: Any, other: Floats, floor: float) -> tuple[Any, Floats]:
         """The rates count / exposure of an EM step, at least ``floor`` of the row's total, and their sums over rows."""
-        shared, made = (ready(other), self.column_totals(other), floor, self.weights), [Made(factor.shape[1:])]
-        totals, (rates,) = self.map_rows(_em_update, *shared, reads=[factor], makes=made)
+        shared = aligned(other), self.column_totals(other), floor, self.data.weights
+        totals, (rates,) = self.map_rows(_em_update, *shared, reads=[factor], makes=[Made(factor.shape[1:])])
         return rates, totals
 
     def coordinate_descent(
@@ -63,13 +54,6 @@ class PoissonSide(Side):
         return float(np.max(worst, initial=0.0))
 
 
-def em_rates(block: Block, factor: Floats, other: Floats, totals: Totals, floor: float) -> Floats:
-    """The rates of an EM step for the rows of a block, given the block's rows of the factor."""
-    counts = np.empty(factor.shape)
-    expected_counts(block.own_cells, factor, other, False, 0, block.n_rows, counts)
-    return _rates(block, counts, other, totals, floor)
-
-
 def _rates(block: Block, counts: Floats, other: Floats, totals: Totals, floor: float) -> Floats:
     floors = floor * block.data.row_sums[block.rows, None]
     return FlatPrior(floors).rates(counts, own_exposure(block, other, totals))
@@ -79,7 +63,8 @@ def _em_update(
     block: Block, factor: Floats, out: Floats, other: Floats, totals: Totals, floor: float, weights: Weights
 ) -> Floats:
     own = out[block.rows]
-    own[...] = em_rates(block, factor[block.rows], other, totals, floor)
+    expected_counts(block.own_cells, factor[block.rows], other, False, 0, block.n_rows, own)
+    own[...] = _rates(block, own, other, totals, floor)
     return own_totals(block, own, weights)
 
 
@@ -90,11 +75,10 @@ def _coordinate_descent(
     return kernels.coordinate_descent(block.own_cells, held, rule, 0, block.n_rows, factor[block.rows])
 
 
-def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, totals: Totals, unit: float) -> float:
+def _kkt_residual(block: Block, factor: Floats, worst: Floats, other: Floats, totals: Totals, unit: float) -> None:
     exposures = own_exposure(block, other, totals)
     own = factor[block.rows]
     worst[block.rows] = kernels.kkt_residual(block.own_cells, own, other, exposures, unit, 0, block.n_rows)
-    return 0.0
 
 
 # Activations of samples for a fixed dictionary, and how well the counts determine them.
@@ -121,7 +105,7 @@ def solve_activations(data: SparseData, dictionary: Floats, engine: Engine, *, t
 
 def _solve(
     block: Block, out: Floats, dictionary: Floats, totals: Totals, sums: Floats, held: Bools, tol: float
-) -> float:
+) -> None:
     rows = block.data.rows(block.start, block.stop)
     rows, exponents = rows_of_usual_size(rows.only(held[rows.indices]))
     n_components = sums.size
@@ -131,7 +115,6 @@ def _solve(
     kernels.coordinate_descent(cells, given, (_MOST_SWEEPS, tol), 0, block.n_rows, activations)
     scale = np.where(sums > 0, sums, 1.0)
     out[block.rows] = np.where(sums > 0, np.ldexp(activations, exponents[:, None]) / scale, 0.0)
-    return 0.0
 
 
 def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, engine: Engine) -> Floats:
@@ -151,7 +134,7 @@ def standard_errors(data: SparseData, activations: Floats, dictionary: Floats, e
     return np.asarray(errors)
 
 
-def _errors(block: Block, activations: Floats, errors: Floats, dictionary: Floats, held: Floats) -> float:
+def _errors(block: Block, activations: Floats, errors: Floats, dictionary: Floats, held: Floats) -> None:
     data = block.data
     for n in range(block.start, block.stop):
         hidden = data.missing_indices[data.missing_indptr[n] : data.missing_indptr[n + 1]]
@@ -163,7 +146,6 @@ def _errors(block: Block, activations: Floats, errors: Floats, dictionary: Float
         one_count = np.divide(1.0, exposure, out=np.zeros(exposure.size), where=exposure > 0)
         weighted = seen / np.sqrt(seen @ np.maximum(activations[n], one_count))[:, None]
         errors[n] = _root_diagonal_of_inverse(weighted.T @ weighted)
-    return 0.0
 
 
 def _root_diagonal_of_inverse(information: Floats) -> Floats:
@@ -224,8 +206,8 @@ def step_by_rows(
     """
     blocks = _wide_blocks(data)
     n_components = state.dictionary.shape[1]
-    totals, floor = Side(data, engine).column_totals(state.dictionary), activation_floor(n_components)
-    shared = state.dictionary, totals, floor, max_sweeps, with_objective, data.weights
+    totals = Side(data, engine).column_totals(state.dictionary)
+    shared = state.dictionary, totals, FLOOR / n_components, max_sweeps, with_objective, data.weights
     activations = engine.place(state.activations, data, blocks)
     sums, (activations,) = engine.map_rows(_improve_by_rows, data, blocks, *shared, changes=[activations])
     features = FeatureSums.of(sums, state.dictionary, data.weights)
@@ -242,8 +224,8 @@ def finish_by_rows(data: SparseData, engine: Engine, state: PoissonState) -> tup
     dictionary = np.maximum(state.dictionary / scale, floors.dictionary[:, None])
     activations = engine.place(state.activations, data, blocks)
     unit = data.total / data.shape[0]
-    totals, floor = Side(data, engine).column_totals(dictionary), activation_floor(scale.size)
-    shared = dictionary, totals, floor, scale, unit, data.weights
+    totals = Side(data, engine).column_totals(dictionary)
+    shared = dictionary, totals, FLOOR / scale.size, scale, unit, data.weights
     sums, (worst,) = engine.map_rows(_finish, data, blocks, *shared, reads=[activations], makes=[Made(())])
     features = FeatureSums.of(sums, dictionary, data.weights)
     column_sums = np.where(data.column_sums > 0, data.column_sums, data.total / data.shape[1])

@@ -1,6 +1,6 @@
 """State shared by the batch algorithms, how they start, and how data of extreme size are rescaled first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from partwise.core.data import SparseData
 from partwise.core.keys import Key
+from partwise.engines.base import Engine
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
-from partwise.passes.side import Floors
+from partwise.passes.batches import expected_in_groups
+from partwise.passes.side import Floors, Side
 
 # Data of extreme size are rescaled by powers of 2, which change no digits: squares of 1e200 would overflow.
 
@@ -54,6 +56,19 @@ class PoissonState:
 
     activations: Any
     dictionary: Floats
+
+
+@dataclass
+class PoissonAlgorithm:
+    """What the batch algorithms share: their settings, and expected totals for batch factors."""
+
+    n_components: int
+    init_factors: Start
+    engine: Engine = field(compare=False)
+
+    def expected_in_groups(self, data: SparseData, state: PoissonState) -> Floats:
+        """Expected totals of each feature in each batch, without batch factors."""
+        return expected_in_groups(Side(data, self.engine), state.activations, state.dictionary)
 
 
 def start_factors(key: Key, data: SparseData, n_components: int, init: Start) -> PoissonState:

@@ -23,16 +23,9 @@ _CHUNK = 100
 _N_SMALL = 40
 
 
-def sparseness(state: DecompositionState) -> float:
-    """Hoyer's, averaged over the conditional means of both factors."""
-    activations, dictionary = _MODEL.expected_factors(state.sample_counts, state.feature_counts)
+def sparseness(activations: Floats, dictionary: Floats) -> float:
+    """Hoyer's, averaged over both factors."""
     return 0.5 * float(hoyer_sparseness(activations).mean() + hoyer_sparseness(dictionary, axis=0).mean())
-
-
-def raw_sparseness(state: DecompositionState) -> float:
-    """The same of the shares of counts, without the priors' pull towards even ones."""
-    both = hoyer_sparseness(state.sample_counts), hoyer_sparseness(state.feature_counts, axis=0)
-    return 0.5 * float(both[0].mean() + both[1].mean())
 
 
 def matrix(seed: int) -> CountMatrix:
@@ -59,8 +52,10 @@ def trajectory(seed: int) -> dict[str, list[float]]:
         objectives.append(state.objective)
         if iteration in _ITERATIONS:
             reached["log_p"].append(state.objective)
-            reached["sparseness"].append(sparseness(state))
-            reached["raw"].append(raw_sparseness(state))
+            counts = state.sample_counts, state.feature_counts
+            reached["sparseness"].append(sparseness(*_MODEL.expected_factors(*counts)))
+            # That of the shares of counts, without the priors' pull towards even ones.
+            reached["raw"].append(sparseness(*counts))
     return {**reached, "least_change": [min(0.0, float(np.diff(objectives).min()))]}
 
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from partwise.kernels.arrays import Floats
+from partwise.passes.side import cell_rates
 from partwise.plotting.figures import BLUE, ORANGE, Figure, finish_axes, new_figure
 from partwise.reproduce._notebook import Notebook, table
 from partwise.reproduce.ebpmf.recovery import fit, sparse_factors
@@ -121,10 +122,7 @@ class Judge:
 
     def scores(self, activations: Floats, dictionary: Floats) -> dict[str, float]:
         """Mean log probability of a held-out count with either smoothing."""
-        rates = np.empty(self._held.size)
-        for start in range(0, rates.size, 2**16):
-            part = slice(start, start + 2**16)
-            rates[part] = np.einsum("ik,ik->i", activations[self._rows[part]], dictionary[self._columns[part]])
+        rates = cell_rates(activations, dictionary, self._rows, self._columns)
         expected = float(activations.sum(axis=0) @ dictionary.sum(axis=0))
         best = max(self._score(rates, expected, share) for share in SEVERAL)
         return {"same": self._score(rates, expected, SAME), "best": best}

@@ -205,11 +205,9 @@ def likelihoods(results: dict[str, list[Curve]]) -> Figure:
                 look = {"color": COLORS[name], "linewidth": 1.1, "marker": "."}
                 ax.errorbar(seconds, run["scores"], run["errors"], label="" if number else _written(name), **look)
         span = max(ends) - lowest + 1.0
-        ax.set_ylim(lowest - 0.3 * span, max(ends) + 0.1 * span)
-        ax.set_xscale("log")
+        ax.set(ylim=(lowest - 0.3 * span, max(ends) + 0.1 * span), xscale="log", xlabel="CPU seconds")
         ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.set_title(title, fontsize=9)
-        ax.set_xlabel("CPU seconds")
     axes[0].set_ylabel(f"marginal log-likelihood of {N_SCORED} documents, nats")
     axes[0].legend(fontsize=8)
     return figure

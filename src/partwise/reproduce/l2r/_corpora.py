@@ -18,11 +18,9 @@ from partwise.datasets import GAP, load_counts, load_gap
 from partwise.engines.local import LocalEngine
 from partwise.gamma_poisson.beta_gamma import BetaGammaPFA
 from partwise.gamma_poisson.inference.posterior import posterior_mean
-from partwise.kernels.arrays import Floats
+from partwise.kernels.arrays import Floats, Integers
 from partwise.likelihood import exact_cost
 from partwise.reproduce._notebook import Notebook
-
-Integers = NDArray[np.int64]
 
 N_WORDS, N_TOPICS = 100, 5
 LARGEST_ENUMERATION = 1e9

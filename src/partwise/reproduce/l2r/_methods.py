@@ -68,11 +68,6 @@ QUICK = EvaluationSizes(
 )
 
 
-def evaluation_sizes(quick: bool) -> EvaluationSizes:
-    """The short or the long ones."""
-    return QUICK if quick else FULL
-
-
 Estimate = Callable[[Corpus, int, int], LogLikelihood]
 
 EXACT_CONDITIONALS = "L2R, exact conditionals"

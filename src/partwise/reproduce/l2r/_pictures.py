@@ -30,8 +30,7 @@ def curves_by_draws(results: Mapping[str, Any], measure: str, y_label: str) -> F
             draws = [int(n_draws) for n_draws in points]
             values = np.array([np.asarray(point[measure], dtype=np.float64) for point in points.values()])
             _line(ax, name, draws, values)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        ax.set(xscale="log", yscale="log")
     return _legend(figure, axes[0])
 
 
@@ -53,8 +52,7 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
         offset, units = (0, 3 + 14 * (rank % 3)), ("data", "axes fraction")
         write_beside(ax, name, (length, 1.0), offset=offset, xycoords=units, rotation=40)
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax.set(xscale="log", yscale="log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 4.0, 6.0, 8.0)))
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.minorticks_off()

@@ -12,13 +12,7 @@ from partwise.likelihood import auto
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.l2r import _pictures, against_exact
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows, enumerable, large, small
-from partwise.reproduce.l2r._methods import (
-    EXACT_CONDITIONALS,
-    EvaluationSizes,
-    LikelihoodMethod,
-    evaluation_sizes,
-    methods,
-)
+from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, FULL, QUICK, EvaluationSizes, LikelihoodMethod, methods
 
 _STD_ERROR = 0.1
 
@@ -65,7 +59,7 @@ _COLUMNS = {
 
 def make(notebook: Notebook) -> None:
     """Everything on the cropped collections, then Figure 3 on the whole ones."""
-    sizes = evaluation_sizes(notebook.quick)
+    sizes = QUICK if notebook.quick else FULL
     described: dict[str, dict[str, Any]] = {}
     dimensioned = Dimensioned()
     for name in sizes.small:

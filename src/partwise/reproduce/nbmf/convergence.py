@@ -49,15 +49,11 @@ def picture(found: Mapping[str, Any]) -> FigureBase:
 def _run(method: str, dataset: str, number: int, lengths: RunLengths) -> dict[str, list[float]]:
     split = random_split(bits(dataset), number)
     estimator = _MAKERS[method][0](lengths, number, tol=0.0)
-    watched = _Watch(split, BinaryModel("beta-dir", estimator.n_components), set(_iterations(lengths.max_iter)))
+    wanted = {round(point) for point in np.geomspace(1, lengths.max_iter, 25).tolist()}
+    watched = _Watch(split, BinaryModel("beta-dir", estimator.n_components), wanted)
     estimator.callbacks = [watched]
     estimator.fit(split.train)
     return {"iteration": watched.iterations, "perplexity": watched.perplexities}
-
-
-def _iterations(last: int) -> list[int]:
-    """About as far from each other on a logarithmic axis."""
-    return sorted({round(float(point)) for point in np.geomspace(1, last, 25)})
 
 
 class _Watch:

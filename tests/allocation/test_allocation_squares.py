@@ -19,8 +19,9 @@ from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
 from partwise.allocation.inference.labels import goes_by_features
 from partwise.allocation.inference.squares import _cuts, number_of_squares, sweep_squares
 from partwise.allocation.kernels.collapsed import count_blocks, keep_rows
-from partwise.allocation.model import MANY_COMPONENTS, SamplePrior
+from partwise.allocation.model import MANY_COMPONENTS, AllocationModel, SamplePrior
 from partwise.core.data import CountMatrix
+from partwise.core.keys import Key
 from partwise.engines.blocks import first_tokens
 from partwise.sampling.draws import exceeding
 
@@ -150,3 +151,28 @@ def test_cuts_share_out_the_tokens() -> None:
     cuts = _cuts(sizes, 4)
     assert (cuts[0], cuts[-1]) == (0, 400)
     np.testing.assert_allclose(np.add.reduceat(sizes, cuts[:-1]), sizes.sum() / 4, atol=50)
+
+
+def test_sweeps_in_pieces_agree_with_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With at most two tokens in a call, rows and their features are cut. Bound as above."""
+    monkeypatch.setattr(labels_module, "_TOKENS_AT_ONCE", 2)
+    assert distance_from_enumeration(AllocationCollapsedGibbs, 40_000) < 2.0
+
+
+def test_pieces_of_a_row_have_their_own_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With equal shares of all parts, labels are the uniform numbers: those of two pieces must differ."""
+    monkeypatch.setattr(labels_module, "_TOKENS_AT_ONCE", 100)
+    counts = CountMatrix.build(np.full((1, 2), 100))
+    state = labels_module.TokenLabels.none_yet(counts, 4, 1)
+    model = AllocationModel(2, 4, 1e9, 1e9, 1.0, 1.0)
+    state.sweep(Key(0), counts, model, 0)
+    first, second = state.labels[0][:100], state.labels[0][100:]
+    assert 5 < np.count_nonzero(first == second) < 50  # 25 are expected, with a standard deviation of 4.3
+
+
+def test_pieces_hold_few_tokens_or_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels_module, "_TOKENS_AT_ONCE", 10)
+    sizes = np.array([9.0, 3, 4, 0, 25, 1, 2, 7, 1])
+    assert labels_module._pieces(sizes, (0, 9)) == [(0, 1), (1, 4), (4, 5), (5, 8), (8, 9)]
+    assert labels_module._pieces(sizes, (1, 3)) == [(1, 3)]
+    assert labels_module._pieces(sizes, (4, 4)) == []

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from partwise.kernels.arrays import Floats
 from partwise.kernels.sums import count_values
 
-
 # Draws at once. Ctrl-C takes effect between them.
 _ENTRIES = 2**20
 

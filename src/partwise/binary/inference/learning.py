@@ -4,7 +4,7 @@ Priors cannot be learned from expected counts. Even responsibilities give even e
 concentration is best, which keeps responsibilities even. Counts of drawn labels are as uneven as the data require.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class Learned(NamedTuple):
 
 def learn(key: Key, data: Cells, model: BinaryModel, start: Start = "random") -> Learned:
     """Run one chain of the collapsed sampler; priors are averages over its second half."""
-    lengths = {"n_draws": 1, "burn_in": _SWEEPS, "thin": 1, "n_chains": 1}
+    lengths: dict[str, Any] = {"n_draws": 1, "burn_in": _SWEEPS, "thin": 1, "n_chains": 1}
     sampler = BinaryCollapsedGibbs(model, start, **lengths, active_threshold=0.0, engine=LocalEngine(1))
     key = key.for_stage("learning")
     state = sampler.init(key, data)

@@ -23,10 +23,9 @@ _VB_COMPONENTS, _VB_PASSES = {"vb": 10, "vb20": 20}, 100
 
 def starts_of(start: Start, n_chains: int) -> tuple[Start, ...]:
     """The start of each chain."""
-    if start != "mixed":
-        return (start,) * n_chains
+    both: tuple[Start, Start] = ("random", "vb20") if start == "mixed" else (start, start)
     n_fitted = (n_chains + 1) // 3
-    return ("random",) * (n_chains - n_fitted) + ("vb20",) * n_fitted
+    return both[:1] * (n_chains - n_fitted) + both[1:] * n_fitted
 
 
 def start_labels(key: Key, data: Cells, model: BinaryModel, start: Start) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -67,7 +67,7 @@ class _Chain:
 
         model = BinaryModel(kind, _COMPONENTS, 1.0, 1.0, 1.0 / _COMPONENTS, 1.0 / _COMPONENTS)
         sampler = BinaryPartialGibbs if partial else BinaryCollapsedGibbs
-        lengths = {"n_draws": 1, "burn_in": 10**9, "thin": 1, "n_chains": 1}
+        lengths: dict[str, Any] = {"n_draws": 1, "burn_in": 10**9, "thin": 1, "n_chains": 1}
         algorithm = sampler(model, init, **lengths, active_threshold=0.01, engine=resolve_engine(None, 1))
         cells = Cells.of(data, kind)
         name = f"{kind}{', parallel over rows' if partial else ''}{_STARTS[init]}"

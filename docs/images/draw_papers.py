@@ -13,10 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from partwise.plotting import save_figure
 
 PAPERS = Path(__file__).parents[1] / "papers"
 DIGITS = 6
+# A palette makes files a third as large. Lines and text need no more colours.
+_COLORS = 128
 Steps = Mapping[str, Any]
 
 
@@ -154,6 +158,7 @@ def draw(paper: str, folder: Path) -> list[Path]:
     for name, figure in DRAW[paper](kept).items():
         written.append(folder / f"{name}.png")
         save_figure(figure, written[-1])
+        Image.open(written[-1]).convert("RGB").quantize(_COLORS).save(written[-1], optimize=True)
     return written
 
 

@@ -119,7 +119,7 @@ def test_bits_compare_parts_of_chains_too() -> None:
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
 def test_other_samplers_say_it_too(hard_counts: np.ndarray) -> None:
-    with pytest.warns(ConvergenceWarning, match="treat part 2 as tentative"):
+    with pytest.warns(ConvergenceWarning, match="treat parts 0 and 2 as tentative"):
         BinaryNMF(4, inference="gibbs", burn_in=0, n_draws=10, thin=1, random_state=0).fit(hard_counts > 10)
     with pytest.warns(ConvergenceWarning, match="treat the parts as tentative: raise burn_in and n_draws"):
         BetaGammaPFA(5, burn_in=0, n_draws=12, random_state=0).fit(hard_counts)

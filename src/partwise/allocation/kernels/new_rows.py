@@ -9,6 +9,7 @@ from partwise.kernels.sums import longest_row
 
 _MOST_UPDATES = 200
 _ZERO, _ONE, _TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+_TINY, _HUGE = np.float32(1e-30), np.float32(1e30)
 # Rows with at least this many cells update four of them at once; one by one, each would wait for the one before.
 # Their updates take steps 1.5 times as long, and stop at twice the change: fewer updates then come closer to the
 # result of many. In short rows a single cell moves a lot, and neither would help.
@@ -44,17 +45,22 @@ def _first_passes(row: _Row, dictionary: Singles, concentration: Singles, n_pass
             before = held[k] - concentration[k]
             held[k] = concentration[k] + max(before + far * (totals[k] - before), _ZERO)
             totals[k] = _ZERO
-        for i in range(features.size):
-            f, count, mass = features[i], np.float32(counts[i]), _ZERO
+        for i in range(0, features.size, 2):
+            # Two cells at a time read and write the totals once; the last one may be alone.
+            j = min(i + 1, features.size - 1)
+            f, g, a, b = features[i], features[j], _ZERO, _ZERO
             for k in range(held.size):
-                mass += dictionary[f, k] * held[k]
-            masses[i] = mass
-            scale = _ONE / mass
+                a += dictionary[f, k] * held[k]
+                b += dictionary[g, k] * held[k]
+            masses[i], masses[j] = a, b
+            a, b = _ONE / a, _ONE / b
+            c, d = a * np.float32(counts[i]), b * np.float32(counts[j] * (j - i))
             for k in range(held.size):
-                totals[k] += count * scale * dictionary[f, k]
+                totals[k] += c * dictionary[f, k] + d * dictionary[g, k]
             if step == n_passes - 1:
+                a, b = min(a * c, _HUGE), min(b * d, _HUGE)
                 for k in range(held.size):
-                    squares[k] += count * (scale * dictionary[f, k]) ** 2
+                    squares[k] += a * dictionary[f, k] ** 2 + b * dictionary[g, k] ** 2
         for k in range(held.size):
             totals[k] *= held[k]
     for k in range(held.size):
@@ -79,7 +85,7 @@ def _choose(concentration: Singles, little: np.float32, passes: _Passes, chosen:
         for k in range(n_components):
             chosen[k] = k
     for k in range(n_components):
-        others[k] = concentration[k] + (max(totals[k] - squares[k] / totals[k], _ZERO) if totals[k] > _ZERO else _ZERO)
+        others[k] = concentration[k] + max(totals[k] - squares[k] / max(totals[k], _TINY), _ZERO)
     for j in range(n_chosen):
         others[chosen[j]] = _ZERO
     return n_chosen
@@ -107,10 +113,6 @@ def _gather(
         aside[i], tokens[i], scale = total, counts[i], _ONE / masses[i]
         for j in range(held.size):
             mine[i, j] = own[i, j] * before[j] * scale
-    for i in range(features.size, tokens.size):
-        aside[i], tokens[i] = _ONE, _ZERO
-        for j in range(held.size):
-            own[i, j] = mine[i, j] = _ZERO
 
 
 @inner_kernel
@@ -155,12 +157,8 @@ def _update_by_four(parts: _Parts) -> None:
 
 @inner_kernel
 def _last_pass(row: _Row, dictionary: Singles, parts: _Parts, final: Singles, sums: Singles) -> None:
-    """``final``: expected counts of the chosen parts after one more update; ``sums``: of the others, over their weights."""
+    """Add expected counts after one more update to ``final``; to ``sums`` those of the others, over their weights."""
     own, mine, prior, held, aside, tokens = parts
-    for j in range(final.size):
-        final[j] = _ZERO
-    for k in range(sums.size):
-        sums[k] = _ZERO
     for i in range(row[0].size):
         f, total = row[0][i], aside[i]
         for j in range(held.size):
@@ -210,7 +208,9 @@ def mean_sample_counts(
             held[j] = prior[j] + passes[1][chosen[j]]
         own = everything[0, : n_cells * width].reshape(n_cells, width)
         mine = everything[1, : n_cells * width].reshape(n_cells, width)
-        parts = own, mine, prior, held, by_cell[1, :n_cells], by_cell[2, :n_cells]
+        aside, tokens = by_cell[1, :n_cells], by_cell[2, :n_cells]
+        own[row[0].size :], mine[row[0].size :], aside[:], tokens[:] = _ZERO, _ZERO, _ONE, _ZERO
+        parts = own, mine, prior, held, aside, tokens
         _gather(row, dictionary, chosen, latest, by_cell[0], others, parts)
         for _ in range(min(int(total / stop[0]), _MOST_UPDATES)):
             latest[:] = held
@@ -223,6 +223,7 @@ def mean_sample_counts(
                 moved += abs(held[j] - latest[j])
             if moved <= tol:
                 break
+        latest[:], sums[:] = _ZERO, _ZERO
         _last_pass(row, dictionary, parts, latest, sums[: 0 if chosen.size == n_components else n_components])
         for k in range(n_components):
             out[n, k] = sums[k] * others[k]

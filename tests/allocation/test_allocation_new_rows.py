@@ -16,50 +16,59 @@ ENGINE = resolve_engine()
 BETA = np.array([0.5, 1.6, 0.9, 0.05])
 
 
-def plain(x: np.ndarray, w: np.ndarray, stop: tuple[float, float], most: int = 32) -> np.ndarray:
+def plain(
+    x: np.ndarray, w: np.ndarray, stop: tuple[float, float], most: int = 32, beta: np.ndarray = BETA
+) -> np.ndarray:
     """The same updates of one row in double precision, all parts kept as arrays; from ``most`` cells on, long steps."""
     cells = np.flatnonzero(x)
     x, w = x[cells].astype(float), w[cells]
-    start = (x / (w @ BETA)) @ (w * BETA)
-    kept = start > 0.5 * BETA
-    if 2 * kept.sum() > BETA.size:
-        kept[:] = True
-    totals = np.where(kept, start, 0.0)
-    q = w * (BETA + totals)
-    q /= q.sum(axis=1, keepdims=True)
-    q[:, ~kept] = 0.0
-    totals = x @ q
     many = cells.size >= most
     together, beyond, share = (4, 1.5, 2 * stop[1]) if many else (1, 1.0, stop[1])
+    passes, little = (4, 2.0) if many and beta.size >= 256 else (2, 0.5)
+    before, totals = np.zeros(beta.size), np.zeros(beta.size)
+    for step in range(passes):
+        before = np.maximum(before + (1 if step < 2 else 2) * (totals - before), 0.0)
+        q = w * (beta + before)
+        q /= q.sum(axis=1, keepdims=True)
+        totals = x @ q
+    kept = totals > little * beta
+    if 4 * -(-kept.sum() // 8) > 3 * -(-beta.size // 8):
+        kept[:] = True
+    # Parts aside hold what they hold without one of their own words.
+    held = beta + np.where(kept, totals, totals - (x @ q**2) / np.maximum(totals, 1e-300))
+    q[:, ~kept] = 0.0
     for _ in range(min(int(x.sum() / stop[0]), 200)):
-        before = totals.copy()
+        latest = held.copy()
         for first in range(0, cells.size, together):
             some = slice(first, first + together)
-            new = w[some] * (BETA + totals - q[some])
+            new = w[some] * (held - q[some])
             new /= new.sum(axis=1, keepdims=True)
-            new[:, ~kept] = 0.0
-            new = np.maximum(q[some] + beyond * (new - q[some]), 0.0)
-            totals += x[some] @ (new - q[some])
+            new = np.where(kept, np.maximum(q[some] + beyond * (new - q[some]), 0.0), 0.0)
+            held += x[some] @ (new - q[some])
             q[some] = new
-        if np.abs(totals - before).sum() <= share * x.sum():
+        if np.abs(held - latest).sum() <= share * x.sum():
             break
-    final = w * (BETA + totals - q)
+    final = w * (held - q)
     return np.asarray(x @ (final / final.sum(axis=1, keepdims=True)))
 
 
 @pytest.mark.parametrize("n_features", [12, 51])
 @pytest.mark.parametrize("stop", [(1e9, 0.0), (10.0, 0.0), (0.5, 0.1), STOP])
-def test_updates_are_those_of_plain_numpy(rng: np.random.Generator, stop: tuple[float, float], n_features: int) -> None:
+@pytest.mark.parametrize("n_parts", [4, 50, 300])
+def test_updates_are_those_of_plain_numpy(
+    rng: np.random.Generator, stop: tuple[float, float], n_features: int, n_parts: int
+) -> None:
     counts = rng.poisson(1.0, size=(30, n_features)) * rng.integers(1, 4, size=(30, n_features))
     counts[3] = 0
     # Of 51 features some rows have fewer than 32, and most have more.
     counts[4, 12:] = 0
-    dictionary = rng.dirichlet(np.full(n_features, 0.3), size=4).T + 1e-6
+    dictionary = rng.dirichlet(np.full(n_features, 0.3), size=n_parts).T + 1e-6
+    beta = BETA if n_parts == BETA.size else rng.uniform(0.01, 0.2, size=n_parts).astype(np.float32)
     data = CountMatrix.build(counts)
-    out = np.empty((30, 4))
+    out = np.empty((30, n_parts))
     cells = data.indptr, data.indices, data.values
-    mean_sample_counts(cells, dictionary.astype(np.float32), BETA.astype(np.float32), stop, out)
-    expected = np.array([plain(row, dictionary, stop) for row in counts])
+    mean_sample_counts(cells, dictionary.astype(np.float32), beta.astype(np.float32), stop, out)
+    expected = np.array([plain(row, dictionary, stop, beta=beta) for row in counts])
     np.testing.assert_allclose(out, expected, rtol=2e-4, atol=1e-5)
     np.testing.assert_allclose(out.sum(axis=1), counts.sum(axis=1), rtol=1e-5)
 

@@ -24,8 +24,8 @@ def expected_counts(
     """
     indptr, indices, values = cells
     n_components = factor.shape[1]
-    # First the rates of a few cells, then what these cells add, four at a time. Cell by cell, every sum would wait for
-    # a division, and `counts` would be read and written for each cell.
+    # First the rates of a few cells, then what these cells add, both four at a time. Cell by cell, every sum would wait
+    # for a division, and `row` and `counts` would be read and written for each cell.
     ratio = np.empty(_CELLS_AT_ONCE + 3)
     total = 0.0
     for n in range(start, stop):
@@ -35,12 +35,19 @@ def expected_counts(
             counts[k] = 0.0
         for first in range(indptr[n], indptr[n + 1], _CELLS_AT_ONCE):
             size = min(_CELLS_AT_ONCE, indptr[n + 1] - first)
-            for p in range(size):
+            last = first + size - 1
+            for p in range(0, size, 4):
                 column = other[indices[first + p]]
-                rate = 0.0
+                column_1 = other[indices[min(first + p + 1, last)]]
+                column_2 = other[indices[min(first + p + 2, last)]]
+                column_3 = other[indices[min(first + p + 3, last)]]
+                rate_0, rate_1, rate_2, rate_3 = 0.0, 0.0, 0.0, 0.0
                 for k in range(n_components):
-                    rate += row[k] * column[k]
-                ratio[p] = rate
+                    rate_0 += row[k] * column[k]
+                    rate_1 += row[k] * column_1[k]
+                    rate_2 += row[k] * column_2[k]
+                    rate_3 += row[k] * column_3[k]
+                ratio[p], ratio[p + 1], ratio[p + 2], ratio[p + 3] = rate_0, rate_1, rate_2, rate_3
             if with_logs:
                 for p in range(size):
                     total += values[first + p] * math.log(ratio[p])
@@ -48,7 +55,6 @@ def expected_counts(
                 ratio[p] = values[first + p] / ratio[p]
             # The last group is padded with its last cell, with weight 0.
             ratio[size : size + 3] = 0.0
-            last = first + size - 1
             for p in range(0, size, 4):
                 column = other[indices[first + p]]
                 column_1 = other[indices[min(first + p + 1, last)]]

@@ -157,7 +157,7 @@ def tokens(name: str, number: int) -> Task:
     fold = count_fold(CountMatrix.build((TEXTS | OTHERS)[name]()), Key(number), 0)
 
     def loss_of(method: str) -> float:
-        fitted = COUNTING[method](fold.train.matrix, N_PARTS, number)
+        fitted = COUNTING[method](fold.train.to_scipy().astype(np.int64), N_PARTS, number)
         return float(-poisson_rows(fitted, fold).sum() / fold.size)
 
     return loss_of

@@ -55,12 +55,13 @@ def drawn(rng: np.random.Generator, kind: str, rates: Any) -> Any:
 
 def fresh_score(model: Any, X: Any, fresh: list[Any]) -> float:
     """Log-likelihood of fresh data per token or cell, by the model's own noise, around its fit to X."""
-    from partwise import as_table
+    from partwise import BinaryMatrix, CountMatrix
     from partwise.contract import HiddenCells, ThinnedCounts
 
-    train, total, size = as_table(X), 0.0, 0.0
+    bits, total, size = model.declares.data == "bits", 0.0, 0.0
+    train: Any = (BinaryMatrix if bits else CountMatrix).build(X)
     for other in fresh:
-        if model.declares.data == "bits":
+        if bits:
             rows, columns = np.nonzero(np.ones(X.shape))
             held: Any = HiddenCells(train, rows, columns, other[rows, columns] > 0)
         else:

@@ -63,7 +63,7 @@ def _scored(folds: list[Any], fit: Any) -> tuple[Sample, Sample]:
     fit(small_counts(), 2, 0)
     seconds, perplexities = [], []
     for seed, fold in enumerate(folds):
-        fitted = fit(fold.train.matrix, _N_COMPONENTS, seed)
+        fitted = fit(fold.train.to_scipy().astype(np.int64), _N_COMPONENTS, seed)
         seconds.append(fitted.seconds)
         perplexities.append(float(np.exp(-poisson_rows(fitted, fold).sum() / fold.size)))
     return Sample.of(seconds, "s"), Sample.of(perplexities, "")

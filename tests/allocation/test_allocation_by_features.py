@@ -253,3 +253,7 @@ def test_a_sweep_is_the_same_from_disk(tmp_path: Path) -> None:
         swept.append(state.labels[0])
     np.testing.assert_array_equal(*swept)
     assert (swept[0] < MANY_COMPONENTS).all()
+
+
+def test_parts_are_padded_to_whole_lanes() -> None:
+    assert [padded_width(n_components) for n_components in (1, 7, 8, 9, 17)] == [8, 8, 8, 16, 24]

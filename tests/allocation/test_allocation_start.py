@@ -17,6 +17,7 @@ from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.engines import resolve_engine
+from partwise.poisson.inference.multiplicative import Multiplicative
 
 MODEL = AllocationModel(200, 10, 0.05, 0.1, 40.0, 0.4)
 SOON = {"burn_in": 20, "n_draws": 5}
@@ -78,6 +79,19 @@ def test_counts_are_those_of_the_data(concentration: Any) -> None:
     assert counts.shape == (7, 3)
     # Equal where KL-NMF has converged, which it has not.
     np.testing.assert_allclose(counts.sum(axis=1), data.column_sums, rtol=1e-2)
+
+
+@pytest.mark.parametrize(("iterations", "n_steps"), [(3000, 30), (50, 16), (3, 10)])
+def test_large_data_start_from_steps_of_em(iterations: int, n_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels, "_LARGE_WORK", 0)
+    monkeypatch.setattr(labels, "_EM_ITERATIONS", iterations)
+    data, engine, key = CountMatrix.build(np.random.default_rng(0).poisson(2.0, (12, 7))), resolve_engine(), Key(0)
+    solver = Multiplicative(3, "random", engine)
+    factors = solver.init(key, data)
+    for iteration in range(1, n_steps + 1):
+        factors, _ = solver.step(key.at(iteration), data, factors)
+    counts = first_feature_counts(key, data, AllocationModel(7, 3, 0.5, 0.3), "random", engine)
+    np.testing.assert_allclose(counts, factors.dictionary * factors.activations.sum(axis=0), rtol=1e-12)
 
 
 def test_large_data_start_from_some_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,7 +191,7 @@ def test_poisson_rows_are_those_of_a_plain_sum() -> None:
 
     fold = count_fold(CountMatrix.build(data_for(partwise.PoissonNMF)), Key(0), 0)
     model = fitted(partwise.PoissonNMF, fold.train)
-    train = fold.train.matrix.toarray()
+    train = fold.train.to_scipy().toarray()
     shares = (train.sum(axis=0) + 0.01) / (train.sum(axis=0) + 0.01).sum()
     rates = 0.999 * model.expected(model.transform(train)) + 0.001 * np.outer(train.sum(axis=1) + 0.5, shares)
     by_hand = poisson.logpmf(fold.held_out.toarray(), 0.25 * rates).sum(axis=1)

@@ -235,3 +235,11 @@ def test_arbitrary_input_to_fit(X: Any, n_components: int, inference: str, init:
     assert score is None or np.isfinite(score)
     assert not np.isnan(model.activation_errors(X)).any()
     assert not np.isnan(model.partial_fit(X).components_).any()
+
+
+def test_checked_data_are_kept_unless_zeros_are_stored() -> None:
+    data = CountMatrix.build([[3, 0], [2, 1]])
+    assert CountMatrix.build(data) is data
+    assert CountMatrix.build(data.with_values(np.array([3, 0, 1]))).nnz == 2
+    with pytest.raises(InvalidInputError, match=r"X\[0, 0\] = 0\.5 is not a whole number"):
+        CountMatrix.build(CountMatrix.build([[0.5, 1.0]], integers=False))

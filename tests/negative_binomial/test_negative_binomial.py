@@ -15,7 +15,6 @@ import partwise
 from partwise import CountMatrix, NegativeBinomialNMF, PoissonNMF
 from partwise.contract import ThinnedCounts
 from partwise.errors import InvalidInputError
-from partwise.io.table import Table
 from partwise.negative_binomial import kernels
 from partwise.negative_binomial.inference.majorisation import Majorisation, NegativeBinomialState
 from partwise.negative_binomial.model import draw, log_probabilities
@@ -157,7 +156,7 @@ def test_transform_finds_the_best_activations() -> None:
 
 def thinned(noise: float) -> ThinnedCounts:
     held = np.random.default_rng(0).binomial(X.astype(int), 0.2)
-    return ThinnedCounts(Table(sp.csr_array(X - held), None, None), sp.csr_array(held), 0.25, noise)
+    return ThinnedCounts(CountMatrix.build(X - held), sp.csr_array(held), 0.25, noise)
 
 
 def test_held_out_counts_are_scored_as_fresh_ones() -> None:
@@ -177,7 +176,7 @@ def test_halves_split_for_the_noise_are_scored_on_their_own() -> None:
 
 
 def model_rates(model: Any, fold: ThinnedCounts) -> np.ndarray:
-    train = fold.train.matrix.toarray()
+    train = fold.train.to_scipy().toarray()
     shares = (train.sum(axis=0) + 0.01) / (train.sum() + 0.01 * train.shape[1])
     return 0.999 * model.activations_ @ model.components_ + 0.001 * np.outer(train.sum(axis=1) + 0.5, shares)
 

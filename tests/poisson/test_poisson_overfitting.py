@@ -27,7 +27,7 @@ def loss(model: object, fold: ThinnedCounts, smoothing: float = 1e-3) -> float:
 
 def test_a_fit_with_more_free_numbers_than_counts_says_what_to_use(fold: ThinnedCounts) -> None:
     model = PoissonNMF(10, random_state=0).fit(fold.train)
-    told = f"But there are more free parameters (2,490) than counts ({fold.train.matrix.sum():,}): to predict, fit"
+    told = f"But there are more free parameters (2,490) than counts ({fold.train.to_scipy().sum():,}): to predict, fit"
     assert told in model.status_.message
     assert "GammaPoissonNMF or AllocationNMF" in model.status_.message
     assert model.status_.converged
@@ -35,7 +35,7 @@ def test_a_fit_with_more_free_numbers_than_counts_says_what_to_use(fold: Thinned
 
 
 def test_amounts_that_are_no_counts_are_not_compared_with_free_numbers(fold: ThinnedCounts) -> None:
-    shares = fold.train.matrix / fold.train.matrix.sum()
+    shares = fold.train.to_scipy() / fold.train.to_scipy().sum()
     assert "But" not in PoissonNMF(10, random_state=0).fit(shares).status_.message
 
 

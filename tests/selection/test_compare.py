@@ -57,7 +57,7 @@ class TestFolds:
 
     def test_train_and_test_add_up(self) -> None:
         fold = count_fold(CountMatrix.build(counts()), Key(1), 7)
-        np.testing.assert_array_equal(fold.train.matrix.toarray() + fold.held_out.toarray(), counts())
+        np.testing.assert_array_equal(fold.train.to_scipy().toarray() + fold.held_out.toarray(), counts())
 
     def test_sixth_restart_divides_anew(self) -> None:
         data = CountMatrix.build(counts())
@@ -73,8 +73,8 @@ class TestFolds:
         for fold in folds:
             seen[fold.rows, fold.columns] += 1
             np.testing.assert_array_equal(fold.bits, X[fold.rows, fold.columns] == 1)
-            assert fold.train.missing.toarray()[fold.rows, fold.columns].all()
-            assert not fold.train.matrix.toarray()[fold.rows, fold.columns].any()
+            assert fold.train.missing_matrix().toarray()[fold.rows, fold.columns].all()
+            assert not fold.train.to_scipy().toarray()[fold.rows, fold.columns].any()
         np.testing.assert_array_equal(seen, ~np.isnan(X))
 
 
@@ -84,7 +84,7 @@ class TestScores:
         X[3, :5] = np.nan
         fold = count_fold(CountMatrix.build(X), Key(0), 0)
         model = PoissonNMF(3, random_state=0).fit(fold.train)
-        train = fold.train.matrix.toarray()
+        train = fold.train.to_scipy().toarray()
         plain = np.outer(train.sum(axis=1) + 0.5, train.sum(axis=0) + 0.01) / (train.sum(axis=0) + 0.01).sum()
         rates = ((1 - SMOOTHING) * model.inverse_transform(model.transform(fold.train)) + SMOOTHING * plain) / 4
         held = fold.held_out.toarray()
@@ -96,8 +96,8 @@ class TestScores:
         fold = cell_fold(BinaryMatrix.build(bits()), Key(0), 0)
         model = PoissonNMF(2, random_state=0).fit(fold.train)
         rates = np.minimum(model.inverse_transform(model.transform(fold.train)), 1.0)
-        seen = 60 - fold.train.missing.toarray().sum(axis=0)
-        plain = (fold.train.matrix.toarray().sum(axis=0) + 0.5) / (seen + 1)
+        seen = 60 - fold.train.missing_matrix().toarray().sum(axis=0)
+        plain = (fold.train.to_scipy().toarray().sum(axis=0) + 0.5) / (seen + 1)
         ones = (1 - SMOOTHING) * rates + SMOOTHING * plain
         logs = np.where(fold.bits, np.log(ones[fold.rows, fold.columns]), np.log(1 - ones[fold.rows, fold.columns]))
         expected = np.bincount(fold.rows, logs, minlength=60)

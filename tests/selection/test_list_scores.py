@@ -48,7 +48,7 @@ def test_rows_of_thinned_counts(plays: np.ndarray, name: str) -> None:
     metric = ListMetric.of(name)
     fold = count_fold(CountMatrix.build(plays), Key(1), 0)
     model = PoissonNMF(3, random_state=0).fit(fold.train)
-    train, held = fold.train.matrix.toarray(), fold.held_out.toarray()
+    train, held = fold.train.to_scipy().astype(np.int64).toarray(), fold.held_out.toarray()
     right = (held > 0) & (train == 0)
     expected = model.training_activations(fold.train) @ model.components_
     expected[~train.any(axis=1)] = model.feature_frequencies()

@@ -45,7 +45,7 @@ class TestFolds:
         assert all(abs(part.sum() / data.total - 0.2) < 0.05 for part in held)
         again = count_fold(data, Key(1), N_FOLDS, 1.0)
         assert np.any(again.held_out.toarray() != held[0])
-        np.testing.assert_array_equal(again.train.matrix.toarray() + again.held_out.toarray(), noisy(0, 1.0))
+        np.testing.assert_array_equal(again.train.to_scipy().toarray() + again.held_out.toarray(), noisy(0, 1.0))
 
     def test_some_cells_of_large_data_take_turns_whatever_they_hold(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rng = np.random.default_rng(0)
@@ -56,9 +56,9 @@ class TestFolds:
         cells = np.concatenate([fold.rows * 300 + fold.columns for fold in folds])
         assert cells.size == np.unique(cells).size < 20_000
         for fold in folds:
-            hidden = fold.train.missing.toarray()
+            hidden = fold.train.missing_matrix().toarray()
             np.testing.assert_array_equal(np.nonzero(hidden), (fold.rows, fold.columns))
-            np.testing.assert_array_equal(fold.train.matrix.toarray(), np.where(hidden, 0, X))
+            np.testing.assert_array_equal(fold.train.to_scipy().toarray(), np.where(hidden, 0, X))
             np.testing.assert_array_equal(fold.counts, X[hidden])
         # A cell is drawn by its expected count m = row total x column total / total, with probability 1 - exp(-20,000 m
         # / total); so its share of the drawn cells does not depend on what it holds. 5 standard errors are allowed.
@@ -80,12 +80,12 @@ class TestFolds:
         rng = np.random.default_rng(0)
         data = CountMatrix.build(rng.poisson(5.0 * rng.gamma(size, 1.0 / size, size=(300, 300))))
         fold, plain = count_fold(data, Key(0), 2, size), count_fold(data, Key(0), 2)
-        train, held = fold.train.matrix.toarray(), fold.held_out.toarray()
+        train, held = fold.train.to_scipy().toarray(), fold.held_out.toarray()
         assert abs(np.corrcoef(train.ravel(), held.ravel())[0, 1]) < 0.015
         assert held.var() == pytest.approx(1.0 + 5.0 / size, rel=0.1)  # mean 1, size r / 5
         assert train.var() == pytest.approx(4.0 + 20.0 / size, rel=0.1)  # mean 4, size 4 r / 5
         # what it is for: plain thinning leaves them dependent
-        assert np.corrcoef(plain.train.matrix.toarray().ravel(), plain.held_out.toarray().ravel())[0, 1] > 0.05
+        assert np.corrcoef(plain.train.to_scipy().toarray().ravel(), plain.held_out.toarray().ravel())[0, 1] > 0.05
 
 
 class TestOverDispersion:

@@ -25,9 +25,9 @@ def check_columns(model: Any, X: Any, data: SparseData, *, reset: bool) -> None:
     ----------
     model
         The estimator, which gets ``n_features_in_`` and ``feature_names_in_``.
-    The data as given, and after the checks.
-        The data as they were given, and checked.
-    Whether these are training data.
+    X, data
+        The data as they were given, and after the checks.
+    reset
         Whether they are training data.
     """
     labels = data.column_labels

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from partwise.io.table import Table
+from partwise.core.data import BinaryMatrix, CountMatrix, SparseData
 from partwise.kernels.arrays import Bools, Floats, Positions
 
 SMOOTHING = 1e-3
@@ -38,7 +38,7 @@ class ThinnedCounts:
         Size r of the negative-binomial noise that they were split for; infinite = Poisson.
     """
 
-    train: Table
+    train: CountMatrix
     held_out: Any
     odds: float
     noise: float = np.inf
@@ -53,7 +53,7 @@ class ThinnedCounts:
 class HiddenCells:
     """Training data with some cells hidden, the rows and columns of these cells, and their bits or counts."""
 
-    train: Table
+    train: CountMatrix | BinaryMatrix
     rows: Positions
     columns: Positions
     bits: Bools
@@ -73,10 +73,10 @@ class Background:
     column_shares: Floats
 
     @classmethod
-    def of(cls, train: Table) -> Background:
+    def of(cls, train: SparseData) -> Background:
         """The background for training counts."""
-        columns = np.asarray(train.matrix.sum(axis=0), dtype=np.float64) + _COLUMN_EXTRA
-        return cls(np.asarray(train.matrix.sum(axis=1), dtype=np.float64) + _ROW_EXTRA, columns / columns.sum())
+        columns = train.column_sums + _COLUMN_EXTRA
+        return cls(train.row_sums + _ROW_EXTRA, columns / columns.sum())
 
     def mixed(self, expected: Floats, rows: Positions, columns: Positions, smoothing: float = SMOOTHING) -> Floats:
         """Expected values of some cells, smoothed."""
@@ -101,8 +101,8 @@ def poisson_rows(model: Any, fold: ThinnedCounts, smoothing: float = SMOOTHING) 
     rows, columns = held.coords
     mixed = background.mixed(model.expected_cells(activations, rows, columns), rows, columns, smoothing)
     expected = (1.0 - smoothing) * model.expected_totals(activations) + smoothing * background.row_totals
-    if fold.train.missing is not None:
-        at, of = fold.train.missing.tocoo().coords
+    if fold.train.n_missing:
+        at, of = fold.train.missing_matrix().tocoo().coords
         absent = background.mixed(model.expected_cells(activations, at, of), at, of, smoothing)
         expected = expected - np.bincount(at, weights=absent, minlength=expected.size)
     logs = held.data * np.log(fold.odds * mixed) - gammaln(held.data + 1.0)
@@ -143,8 +143,8 @@ def bernoulli_rows(probabilities: Floats, fold: HiddenCells) -> Floats:
         Training bits and held-out cells.
     """
     n_rows = fold.train.shape[0]
-    missing = 0.0 if fold.train.missing is None else np.asarray(fold.train.missing.sum(axis=0), dtype=np.float64)
-    plain = (np.asarray(fold.train.matrix.sum(axis=0), dtype=np.float64) + 0.5) / (n_rows - missing + 1.0)
+    missing = np.bincount(fold.train.missing_indices, minlength=fold.train.shape[1])
+    plain = (fold.train.column_sums + 0.5) / (n_rows - missing + 1.0)
     ones = (1.0 - SMOOTHING) * probabilities + SMOOTHING * plain[fold.columns]
     logs = np.where(fold.bits, np.log(ones), np.log1p(-ones))
     return np.bincount(fold.rows, weights=logs, minlength=n_rows).astype(np.float64)

@@ -49,8 +49,8 @@ class SparseData:
     column_labels: Labels | None = field(default=None, repr=False)
     weights: CellWeights | None = field(default=None, repr=False)
 
-    by_rows: ClassVar[bool] = False
     bits: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = False
     """Whether the data can only be read by rows, because no single place holds all rows of a column."""
 
     @property
@@ -233,7 +233,7 @@ class SparseData:
         """
         kind = "binary" if cls.bits else "integer" if integers else "real"
         caller, remedy = caller or cls.__name__, missing_remedy
-        if isinstance(X, cls) and X.by_rows:
+        if isinstance(X, cls) and (X.by_rows or np.all(X.values)):  # checked before, and no zeros are stored
             labels = Table(None, X.row_labels, X.column_labels)
             if X.n_missing and not allow_missing:
                 refuse_missing(X.missing_indptr, X.missing_indices, labels, caller, remedy)
@@ -253,6 +253,20 @@ class SparseData:
             warn_if_normalised(csr, table, caller)
         if csr.nnz == 0 and not allow_all_zero:
             refuse_all_zero(table, missing is not None, caller)
+        return cls.store(csr, missing, table.row_labels, table.column_labels)
+
+    @classmethod
+    def store(cls, csr: Any, missing: Any, row_labels: Labels | None, column_labels: Labels | None) -> Self:
+        """Store cells that need no check, such as some of the cells of checked data.
+
+        Parameters
+        ----------
+        csr, missing
+            SciPy CSR arrays in canonical format without stored zeros: the nonzeros, and the pattern of the missing
+            cells (None = nothing is missing).
+        row_labels, column_labels
+            Names of samples and features.
+        """
         empty = np.zeros(csr.shape[0] + 1, dtype=np.int64)
         return cls(
             shape=csr.shape,
@@ -261,8 +275,8 @@ class SparseData:
             values=_smallest(csr.data),
             missing_indptr=empty if missing is None else missing.indptr.astype(np.int64),
             missing_indices=np.zeros(0, np.int32) if missing is None else missing.indices.astype(np.int32),
-            row_labels=table.row_labels,
-            column_labels=table.column_labels,
+            row_labels=row_labels,
+            column_labels=column_labels,
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from partwise.core.data import CountMatrix
+from partwise.core.data import CountMatrix, SparseData
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.validation import positive_each, refuse_long_rows
 from partwise.engines.base import Engine
@@ -285,7 +285,7 @@ def _estimate_rows(
     out[block.rows] = np.column_stack(estimate(problem, *settings))
 
 
-def log_factorials(data: CountMatrix) -> Floats:
+def log_factorials(data: SparseData) -> Floats:
     """Σ_f log x_nf! of each row."""
     sums = np.zeros(data.shape[0])
     rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))

@@ -154,7 +154,7 @@ class NegativeBinomialNMF(CountModel):
             sizes = self.size_[place]
             return count_cell_rows(self, held_out, lambda counts, rates: log_probabilities(counts, rates, sizes))
         n_rows, background = self.activations_.shape[0], Background.of(held_out.train)
-        by_row = self.dispersion == "sample"
+        by_row, missing = self.dispersion == "sample", held_out.train.missing_matrix()
         found = np.empty(n_rows)
         step = 1 + _CELLS_AT_ONCE // self.n_features_in_
         for start in range(0, n_rows, step):
@@ -169,8 +169,7 @@ class NegativeBinomialNMF(CountModel):
             counts = held_out.held_out[rows].tocoo()
             cells = counts.coords
             logs[cells] = log_probabilities(counts.data, rates[cells], np.broadcast_to(own, rates.shape)[cells])
-            if held_out.train.missing is not None:
-                logs[held_out.train.missing[rows].toarray()] = 0.0
+            logs[missing[rows].toarray()] = 0.0
             found[rows] = logs.sum(axis=1)
         return found
 

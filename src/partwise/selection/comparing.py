@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from partwise._version import __version__
-from partwise.core.coerce import as_table
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key, RandomState, key_from
 from partwise.core.progress import compiling_notice
@@ -214,13 +213,10 @@ def _checked_data(X: Any, kind: str | None) -> CountMatrix | BinaryMatrix:
     if kind not in (None, "counts", "bits"):
         raise InvalidInputError(f"kind must be 'counts', 'bits' or None, got {kind!r}.")
     data: CountMatrix | BinaryMatrix
-    if kind is None:
-        values = X.values if isinstance(X, CountMatrix | BinaryMatrix) else as_table(X).matrix.data
-        kind = "bits" if bool(np.all((values == 0) | (values == 1) | np.isnan(values))) else "counts"
-    if kind == "bits":
-        data = BinaryMatrix.build(X, caller="compare", allow_all_zero=False)
-    else:
+    if kind != "bits":
         data = CountMatrix.build(X, integers=True, caller="compare", allow_all_zero=False)
+    if kind == "bits" or (kind is None and np.all(data.values == 1)):
+        data = BinaryMatrix.build(X, caller="compare", allow_all_zero=False)
     if data.shape[0] < 2:
         raise InvalidInputError("X has one row: compare needs several, as standard errors are over rows.")
     return data

@@ -14,7 +14,6 @@ from partwise.contract.declaration import Candidate
 from partwise.contract.heldout import HiddenCells, ThinnedCounts
 from partwise.core.data import BinaryMatrix, CountMatrix
 from partwise.core.keys import Key
-from partwise.io.table import Table
 from partwise.likelihood.completion import split_tokens
 from partwise.likelihood.problem import log_factorials
 from partwise.metrics.coherence import coherence, diversity
@@ -70,9 +69,8 @@ def count_fold(data: CountMatrix, key: Key, restart: int, size: float = np.inf) 
     held_out.eliminate_zeros()
     train = sp.csr_array(data.to_scipy().astype(np.int64) - held_out)
     train.eliminate_zeros()
-    missing = data.missing_matrix() if data.n_missing else None
-    table = Table(train, data.row_labels, data.column_labels, missing, "training counts")
-    return ThinnedCounts(table, held_out, 1.0 / (N_FOLDS - 1.0), size)
+    kept = CountMatrix.store(train, data.missing_matrix(), data.row_labels, data.column_labels)
+    return ThinnedCounts(kept, held_out, 1.0 / (N_FOLDS - 1.0), size)
 
 
 def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> HiddenCells:
@@ -115,9 +113,10 @@ def cell_fold(data: CountMatrix | BinaryMatrix, key: Key, restart: int) -> Hidde
     train = sp.csr_array(values - values.multiply(hidden))
     train.eliminate_zeros()
     absent = sp.csr_array(missing.astype(bool) + hidden)
-    table = Table(train, data.row_labels, data.column_labels, absent, "training data")
+    kind = CountMatrix if counted else BinaryMatrix
+    kept = kind.store(train, absent, data.row_labels, data.column_labels)
     counts = held.astype(np.float64) if counted else None
-    return HiddenCells(table, rows.astype(np.int64), columns.astype(np.int64), held > 0, counts)
+    return HiddenCells(kept, rows.astype(np.int64), columns.astype(np.int64), held > 0, counts)
 
 
 class StoppedError(Exception):
@@ -191,12 +190,12 @@ class Fitting:
         """Stop running fits: their results are no longer needed."""
         self.stop.set()
 
-    def _fitted(self, task: Task, train: Table) -> Any:
+    def _fitted(self, task: Task, train: CountMatrix | BinaryMatrix) -> Any:
         """The model of a task, with its own seed for each restart."""
         candidate = self.candidates[task.model]
         stopped = (lambda *progress: self.stop.is_set(),)
         more: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": False, "callbacks": stopped}
-        if train.missing is not None:
+        if train.n_missing:
             more |= candidate.declares.missing_settings
         seed = int(self.key.for_stage("seeds").at(task.restart).generator().integers(2**32))
         model = candidate.build(task.rank, seed, **more).fit(train)
@@ -212,7 +211,7 @@ class Fitting:
         rows = model.held_out_log_likelihood(fold) if self.metric is None else self.metric.of_model(model, fold)
         coherent = diverse = np.nan
         if isinstance(self.data, CountMatrix):
-            values, diverse = coherence(model, fold.train), diversity(model)
+            values, diverse = coherence(model, fold.train.to_table()), diversity(model)
             if np.isfinite(values).any():
                 coherent = float(values[np.isfinite(values)].mean())
         return Fit(
@@ -233,7 +232,7 @@ class Fitting:
         start, n_rows = time.perf_counter(), self.data.shape[0]
         order = self.key.for_stage("new rows").generator().permutation(n_rows)
         n_fresh = min(max(1, n_rows // N_FOLDS), _MOST_NEW_ROWS)
-        fresh, others = (self.data.take(np.sort(rows)).to_table() for rows in (order[:n_fresh], order[n_fresh:]))
+        fresh, others = (self.data.take(np.sort(rows)) for rows in (order[:n_fresh], order[n_fresh:]))
         model = self._fitted(task, others)
         completion = likelihood = (np.nan, np.nan)
         declared, counts, rows = model.declares, isinstance(self.data, CountMatrix), np.zeros(0)
@@ -249,23 +248,22 @@ class Fitting:
                 likelihood = self._likelihood(model, fresh)
         return NewRows(*task, *completion, *likelihood, time.perf_counter() - start, rows)
 
-    def _likelihood(self, model: Any, fresh: Table) -> tuple[float, float]:
+    def _likelihood(self, model: Any, fresh: CountMatrix | BinaryMatrix) -> tuple[float, float]:
         """Marginal log-likelihood per token. Parts are mixed with a background, so that it is finite."""
-        counts = CountMatrix.build(fresh)
-        if not counts.total:
+        if not fresh.total:
             return np.nan, np.nan
         frequencies = self.data.column_sums + 0.01
         found = model.log_likelihood(
             fresh, std_error=_ROW_ERROR, random_state=self.key.seed, background=frequencies / frequencies.sum()
         )
-        rows = found.values - (gammaln(counts.row_sums + 1.0) - log_factorials(counts))
-        mean = float(rows.sum()) / counts.total
-        return mean, spread(rows - mean * counts.row_sums) / counts.total
+        rows = found.values - (gammaln(fresh.row_sums + 1.0) - log_factorials(fresh))
+        mean = float(rows.sum()) / fresh.total
+        return mean, spread(rows - mean * fresh.row_sums) / fresh.total
 
     def evidence(self, task: Task) -> Evidence:
         """Log p(X) for a number of parts, for models that offer it. Learned priors are taken from a fit."""
         start = time.perf_counter()
         effort = self.candidates[task.model].declares.evidence or {}
-        model = self._fitted(task, self.data.to_table())
+        model = self._fitted(task, self.data.take(np.arange(self.data.shape[0])))
         value, std_error = model.log_evidence(self.data, random_state=self.key.seed, **effort)
         return Evidence(*task, value, std_error, time.perf_counter() - start)

@@ -58,8 +58,7 @@ class ListMetric:
 
     def of_popularity(self, fold: Fold) -> Floats:
         """The same for the features with the largest totals."""
-        totals = np.asarray(fold.train.matrix.sum(axis=0), dtype=np.float64)
-        return self._rows(fold, lambda block: np.tile(totals, (block.stop - block.start, 1)))
+        return self._rows(fold, lambda block: np.tile(fold.train.column_sums, (block.stop - block.start, 1)))
 
     def counted(self, fold: Fold) -> Floats:
         """1 for rows that count: those with something to find."""
@@ -78,13 +77,12 @@ class ListMetric:
 
 def _known_and_right(fold: Fold) -> tuple[sp.csr_array, sp.csr_array]:
     """Cells that may not be in a list, because the training data show them, and held-out cells that hold something."""
-    train, missing = fold.train.matrix, fold.train.missing
     if isinstance(fold, ThinnedCounts):
-        told = sp.csr_array(train > 0)
+        told = sp.csr_array(fold.train.to_scipy() > 0)
         right = sp.csr_array(fold.held_out > 0)
         right = sp.csr_array(right > right.multiply(told))
-        return sp.csr_array(told if missing is None else told + missing), right
-    hidden = np.zeros(train.shape, dtype=bool)
+        return sp.csr_array(told + fold.train.missing_matrix()), right
+    hidden = np.zeros(fold.train.shape, dtype=bool)
     hidden[fold.rows, fold.columns] = True
     right = np.zeros_like(hidden)
     right[fold.rows, fold.columns] = fold.bits

@@ -17,7 +17,6 @@ from partwise.core.blas import one_blas_thread
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
 from partwise.errors import EmptyRowsWarning, InvalidInputError
-from partwise.io.table import Table
 from partwise.metrics.dispersion import Dispersion, dispersion_of, leverages_of
 from partwise.selection.candidates import candidates_of, coarse_ranks, default_ranks
 from partwise.selection.fitting import count_fold
@@ -114,8 +113,7 @@ def found_noise(data: CountMatrix, key: Key, n_jobs: int | None = None) -> tuple
     """
     n_rows = min(data.shape[0], _MOST_ROWS, max(_FEWEST_ROWS, _MOST_DRAWN // data.shape[1]))
     rows = np.unique(np.linspace(0, data.shape[0] - 1, n_rows).astype(np.int64))
-    missing = data.missing_matrix()[rows] if data.n_missing else None
-    some = CountMatrix.build(Table(data.to_scipy()[rows], None, None, missing))
+    some: CountMatrix = data.take(rows)
     ladder = [rank for rank in default_ranks(some.shape, further=True) if rank <= _MOST_PARTS]
     size = np.inf
 
@@ -153,7 +151,8 @@ def _without_structure(
     means = model.expected(model.training_activations(data))
     generator = key.for_stage("over-dispersed").generator()
     drawn = generator.poisson(means * generator.gamma(found.size, 1.0 / found.size, means.shape))
-    noisy = CountMatrix.build(Table(sp.csr_array(drawn), None, None, data.missing_matrix() if data.n_missing else None))
+    observed = np.where(data.missing_matrix().toarray(), 0, drawn)
+    noisy = CountMatrix.store(sp.csr_array(observed), data.missing_matrix(), data.row_labels, data.column_labels)
     for rank in ranks:
         more = dispersion_test(fit(data, rank), data)
         if more.kept < _LEAST_KEPT:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from partwise import read, reproduce
+from partwise.cli.output import Outcome
 from partwise.io import write_table
 
 
@@ -133,3 +134,12 @@ def test_reproduce_lists_and_runs_modules(partwise, folder, monkeypatch) -> None
     partwise("reproduce", "toy", "-o", "results", "--full")
     assert Path("results/toy/result.txt").read_text() == "quick=False"
     assert "called 'paper'; there are toy." in partwise.misused("reproduce", "paper")
+
+
+def test_tables_are_aligned_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = Outcome({}, [("part", "best"), ("part 10", "signature0")], [Path("matches.csv")])
+    outcome.show("match", as_json=False)
+    assert capsys.readouterr().out == "part\tbest\npart 10\tsignature0\nwrote matches.csv\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    outcome.show("match", as_json=False)
+    assert capsys.readouterr().out == "part     best\npart 10  signature0\nwrote matches.csv\n"

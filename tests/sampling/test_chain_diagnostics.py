@@ -28,6 +28,12 @@ def test_draws_that_cannot_be_diagnosed(draws: np.ndarray) -> None:
     assert np.isnan(found.mean) if draws.size == 0 else found.mean == draws.mean()
 
 
+@pytest.mark.parametrize("n_chains", [2, 3, 4, 6])
+def test_chains_stuck_at_different_values(n_chains: int) -> None:
+    draws = np.repeat(8.0 + np.arange(n_chains)[:, None], 100, axis=1)
+    assert diagnose(draws).r_hat == np.inf, "rounding must not make it a large number"
+
+
 def test_four_draws_are_enough(rng: np.random.Generator) -> None:
     assert np.isfinite(diagnose(rng.normal(size=(4, 4))).r_hat)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from partwise.cli.models import OPTIONS, fixed_settings, option_name
+from partwise.cli.output import aligned
 
 if TYPE_CHECKING:
     from partwise.cli.reading import ReadArguments
@@ -55,8 +56,7 @@ def comparison_lines(found: Comparison) -> list[str]:
     shown_columns = [place for place in range(len(legend)) if any(line[place] != "-" for line in lines)]
     cells = [list(legend), *lines]
     text = ["Each model at its best number of parts, the best model first:", ""]
-    widths = [max(len(line[place]) for line in cells) for place in range(len(legend))]
-    text += ["  ".join(line[place].ljust(widths[place]) for place in shown_columns).rstrip() for line in cells]
+    text += aligned([[line[place] for place in shown_columns] for line in cells])
     told = [(name, legend[name]) for name in (cells[0][place] for place in shown_columns) if legend[name]]
     text += ["", *(f"  {name}: {note.format(unit=found.unit)}" for name, note in told)]
     text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]

@@ -54,7 +54,7 @@ class Example:
         """One part in words."""
         words = " ".join(name for name, _ in top_features(self.model, n=_WORDS_A_TOPIC)[k])
         samples = ", ".join(self.leading_samples(k))
-        return f"  part {k:<2} {100 * self.shares[k]:4.1f} %  {words}  ({samples})"
+        return f"  part {k:<2} {100 * self.shares[k]:4.1f}%  {words}  ({samples})"
 
     def leading_samples(self, k: int) -> list[str]:
         """Samples with the most of a part."""
@@ -86,7 +86,7 @@ class Pictures(Example):
         common = [digit for digit in np.argsort(per_digit)[::-1] if per_digit[digit] > 1.5 * np.mean(per_digit)]
         digits_in_words = ", ".join(str(digit) for digit in common) or "all digits alike"
         place = _place(self.model.components_[k])
-        return f"  part {k:<2} {100 * self.shares[k]:4.1f} %  {place:<14} in {digits_in_words}"
+        return f"  part {k:<2} {100 * self.shares[k]:4.1f}%  {place:<14} in {digits_in_words}"
 
 
 def _place(part: Floats) -> str:
@@ -119,14 +119,14 @@ def draw(pictures: Example, topics: Example, path: Path) -> None:
     upper, lower = figure.subfigures(2, 1, height_ratios=[4.2, 6.0])
     left, right = upper.subfigures(1, 2, width_ratios=[4.2, 7.0])
     left.suptitle(f"{len(pictures.order)} strokes of {len(pictures.table)} handwritten digits", fontsize=11)
-    titles = [f"{100 * pictures.shares[k]:.0f} %" for k in pictures.order]
+    titles = [f"{100 * pictures.shares[k]:.0f}%" for k in pictures.order]
     plot_parts_images(pictures.model, DIGIT_SHAPE, parts=pictures.order, titles=titles, n_columns=4, fig=left)
     left.subplots_adjust(left=0.02, right=0.96, bottom=0.02, top=0.88, wspace=0.05, hspace=0.3)
     _draw_sums(right, pictures)
     right.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=0.91, hspace=0.06)
     lower.suptitle(f"{len(topics.order)} topics of Python's help texts on {len(topics.table)} modules", fontsize=11)
     modules = [topics.leading_samples(k)[0].rpartition(".")[2] for k in topics.order]
-    titles = [f"{name}, … ({100 * topics.shares[k]:.0f} %)" for name, k in zip(modules, topics.order, strict=True)]
+    titles = [f"{name}, … ({100 * topics.shares[k]:.0f}%)" for name, k in zip(modules, topics.order, strict=True)]
     plot_top_features(topics.model, n=_WORDS_DRAWN, parts=topics.order, titles=titles, n_columns=5, fig=lower)
     lower.subplots_adjust(left=0.07, right=0.99, bottom=0.04, top=0.89, wspace=0.45, hspace=0.42)
     save_figure(figure, path, dpi=110)

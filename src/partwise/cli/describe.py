@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from partwise.cli.files import write_activations, write_intervals
+from partwise.cli.output import aligned
 from partwise.cli.reading import Opened, table_size
 
 if TYPE_CHECKING:
@@ -90,9 +91,8 @@ def part_lines(model: Any, *, n: int = _FEATURES_SHOWN) -> list[str]:
     tentative = set(model.tentative_parts())
     # If all parts are tentative, the status says so and marks would not help.
     marked = {k: f"{names[k]} (tentative)" for k in tentative} if len(tentative) < len(active) else {}
-    width = max(len(marked.get(k, names[k])) for k in active)
     features = [", ".join(feature for feature, _ in part) or "(empty)" for part in ranked]
-    lines = [f"{marked.get(k, names[k]):<{width}}  {features[k]}" for k in active[:_PARTS_SHOWN]]
+    lines = aligned([(marked.get(k, names[k]), features[k]) for k in active[:_PARTS_SHOWN]])
     if len(active) > _PARTS_SHOWN:
         lines.append(f"… and {len(active) - _PARTS_SHOWN} more")
     if len(active) < len(ranked):
@@ -167,7 +167,7 @@ def _faults(table: Table) -> list[str]:
 
 def data_lines(name: str, facts: dict[str, Any]) -> list[str]:
     """The same facts as lines for people."""
-    density = "" if facts["density"] is None else f" ({100 * facts['density']:.3g} % of the observed cells)"
+    density = "" if facts["density"] is None else f" ({100 * facts['density']:.3g}% of the observed cells)"
     whole = "whole numbers" if facts["whole_numbers"] else "real numbers"
     kind = "zeros and ones" if facts["zeros_and_ones"] else whole
     lines = [

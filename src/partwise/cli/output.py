@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class Outcome:
     facts
         The result, for JSON.
     lines
-        The result for people. The items of a tuple are separated by tabs.
+        The result for people. Tuples are rows of a table: aligned in a terminal, otherwise separated by tabs.
     written
         Files that were written.
     advice
@@ -58,12 +58,21 @@ class Outcome:
             content = {"command": command, **self.facts, "warnings": _warned.get([])}
             typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
         else:
-            for line in (*self.lines, *(f"wrote {path}" for path in self.written if path is not None)):
-                typer.echo(printable(line) if isinstance(line, str) else "\t".join(map(printable, line)))
+            lines = [line if isinstance(line, str) else tuple(map(printable, line)) for line in self.lines]
+            if sys.stdout is not None and sys.stdout.isatty() and all(isinstance(line, tuple) for line in lines):
+                lines = list(aligned(lines))
+            for line in (*lines, *(f"wrote {path}" for path in self.written if path is not None)):
+                typer.echo(printable(line) if isinstance(line, str) else "\t".join(line))
             for line in self.advice:
                 say(line)
         if self.failure:
             fail(self.failure)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of a table as lines, with the columns below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def printable(text: str) -> str:

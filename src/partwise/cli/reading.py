@@ -43,7 +43,7 @@ class ReadArguments:
 
     transpose: bool = option("The file holds features x samples: swap rows and columns.", False)
     format: str | None = option(
-        "Format, if the file name does not say it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
+        "Format, if the file name does not show it: npz, npy, mtx, 10x, h5ad, zarr, docword, ldac, csv, "
         "tsv, long, parquet.",
         callback=_check_format,
         autocompletion=format_names,
@@ -52,9 +52,9 @@ class ReadArguments:
     vocabulary: str | None = option("File with the names of the columns, one per line.", metavar="FILE")
     row_labels: str | None = option("File with the names of the rows, one per line.", metavar="FILE")
     header: bool = option("Whether the first line of a text file names the columns.", True, "--header/--no-header")
-    index: bool = option("Whether the first cell of a line of a table names the row.", True, "--index/--no-index")
-    label_columns: int = option("How many cells at the start of a line of a table name the row.", 1, min=1)
-    delimiter: str | None = option("Separator of the cells of a text file, if it is unusual; or tab.", metavar="C")
+    index: bool = option("Whether the first cell of each line names the row.", True, "--index/--no-index")
+    label_columns: int = option("How many cells at the start of each line name the row.", 1, min=1)
+    delimiter: str | None = option("What separates cells in a text file, if unusual; tab is a tab.", metavar="C")
     long_columns: str | None = option(
         "Columns of a long file that hold row, column and value: names, or positions from 0. With "
         "two columns every line counts 1.",

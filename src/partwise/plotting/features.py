@@ -130,4 +130,4 @@ def percent_axis(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))

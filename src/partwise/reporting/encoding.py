@@ -79,14 +79,14 @@ def _short(value: float, digits: int) -> float | int | None:
 
 
 def in_words(value: float) -> str:
-    r"""A number for people: digits in groups of three, fractions with four significant digits.
+    """A number for people: digits in groups of three, fractions with four significant digits.
 
     Examples
     --------
     >>> in_words(1234567), in_words(0.123456)
-    ('1\u202f234\u202f567', '0.1235')
+    ('1,234,567', '0.1235')
     """
-    return f"{value:,.0f}".replace(",", "\u202f") if float(value).is_integer() else f"{value:.4g}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def grey_png(values: Any) -> str:

@@ -126,7 +126,7 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
         against = "frequencies of features" if view.is_binary else "row and column sums"
         compared = f"Compared with {against} alone{_looked_at(view, quality)}."
         remark = "It grows with every part, so choose by held-out scores instead."
-        facts.append(Fact("deviance explained", f"{100 * quality.explained:.1f} %", f"{compared} {remark}"))
+        facts.append(Fact("deviance explained", f"{100 * quality.explained:.1f}%", f"{compared} {remark}"))
     return facts
 
 
@@ -140,7 +140,7 @@ def details(view: ModelView) -> list[Fact]:
         seen = n_samples * n_features - data.n_missing
         facts += [
             Fact("ones" if view.is_binary else "total", in_words(data.total)),
-            Fact("nonzero cells", f"{in_words(data.nnz)} ({100 * data.nnz / max(seen, 1):.3g} % of those observed)"),
+            Fact("nonzero cells", f"{in_words(data.nnz)} ({100 * data.nnz / max(seen, 1):.3g}% of those observed)"),
             Fact("missing cells", in_words(data.n_missing)),
             Fact("empty samples", in_words(int(np.sum(data.row_sums == 0)))),
         ]

@@ -40,10 +40,11 @@ def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
     mean = float(draws.mean()) if draws.size else float("nan")
     if draws.shape[1] < 4 or np.ptp(draws) == 0:
         return Diagnostic(mean, *(float("nan"),) * 3)
-    # Chains that are stuck at different values have an infinite R-hat.
+    # Chains that are stuck at different values have an infinite R-hat; rounding would make it some 1e16.
+    stuck = not np.ptp(draws, axis=1).any()
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (
-            statistics.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
+            np.inf if stuck else statistics.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
             statistics.ess(draws, chain_axis=0, draw_axis=1, method="bulk"),
             statistics.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95)),
         )

@@ -40,7 +40,7 @@ def sentence(found: Comparison) -> str:
     if rivals:
         *others, last = map(str, rivals)
         text += f" {', '.join(others)} and {last}" if others else f" {last}"
-        text += " cannot be told from it."
+        text += " cannot be told apart from it."
     elif len(found.models) > 1:
         text += " Every other model is worse by more than 2 standard errors."
     return f"{text} {_confidence(found)}"
@@ -82,8 +82,9 @@ def _noise_note(found: Comparison) -> str:
 def _confidence(found: Comparison) -> str:
     """The confidence: what other rows and restarts would have recommended."""
     rank, both = round(100 * found.rank_share), round(100 * found.model_share)
-    counted = f"of 100 bootstrap resamples of rows and restarts, {rank} chose {found.choice.rank}"
-    counted += f" part{'' if found.choice.rank == 1 else 's'} and {both} the same model as well"
+    parts = f"{found.choice.rank} part{'' if found.choice.rank == 1 else 's'}"
+    chosen = f"this model and {parts}" if both == rank else f"{parts}, and {both} of these also chose this model"
+    counted = f"of 100 bootstrap resamples of rows and restarts, {rank} chose {chosen}"
     if found.stopped:
         return f"Provisional: {counted}."
     level, _, only = found.confidence.partition(" in ")

@@ -46,7 +46,7 @@ class CandidateArguments:
     )
     ranks: str | None = option("Each number of parts to try: 1-8 or 5,10; default 1, 2, 4, ...", metavar="K,K-K,...")
     restarts: int = option("How many times to fit each candidate that is not ruled out.", 3, min=1)
-    kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits if all values are 0 or 1.")
+    kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits (yes/no) if all are 0 or 1.")
     rule: Literal["best", "simple", "stable"] = option(
         "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.", "simple"
     )

@@ -19,9 +19,9 @@ EXAMPLES = (
 
 def command(
     data: DataFile,
-    output: Path = typer.Argument(..., metavar="OUTPUT", help="The file to write; its name says the format."),
+    output: Path = typer.Argument(..., metavar="OUTPUT", help="The file to write; its ending sets the format."),
     write_format: str | None = option(
-        "Format to write, if the name does not say it; long: row, column and value.", autocompletion=format_names
+        "Format to write, if the ending does not set it; long: row, column and value.", autocompletion=format_names
     ),
     *,
     engine: EngineArguments,

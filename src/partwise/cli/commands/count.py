@@ -36,13 +36,13 @@ class ColumnArguments:
 class WordArguments:
     """Which words are counted."""
 
-    min_df: str = option("Leave out words that fewer documents have: a number, or a share like 0.01.", "2", metavar="N")
-    max_df: str = option("Leave out words that more documents have: a number, or a share like 0.5.", "1.0", metavar="N")
+    min_df: str = option("Leave out words in fewer than N documents: a number or a share like 0.01.", "2", metavar="N")
+    max_df: str = option("Leave out words in more than N documents: a number or a share like 0.5.", "1.0", metavar="N")
     max_features: int | None = option("Keep only this many words, those with the highest counts.", min=1)
-    stop_words: str | None = option("Words to leave out: a known list, or a file of words.", metavar="english|FILE")
+    stop_words: str | None = option("Words to leave out: English ones, or those in a file.", metavar="english|FILE")
     ngrams: str = option("Lengths of the word sequences to count: 1-2 counts words and pairs.", "1", metavar="N|N-M")
-    token_pattern: str | None = option("What a word is; by default two or more letters or digits.", metavar="REGEX")
-    vocabulary: Path | None = option("Count only the words of this model, .npz file, or list.")
+    token_pattern: str | None = option("Pattern of a word; by default two or more letters or digits.", metavar="REGEX")
+    vocabulary: Path | None = option("Count only the words of this model or .npz file, or those in a text file.")
 
     def wanted(self) -> Wanted:
         """Arguments for `count_texts`."""

@@ -9,7 +9,7 @@ import typer
 from partwise.cli.files import check_outputs
 from partwise.cli.models import parsed_settings
 from partwise.cli.options import Seed, option, to_write
-from partwise.cli.output import Outcome, refuse_if
+from partwise.cli.output import Outcome, aligned, refuse_if
 from partwise.cli.reading import table_size
 
 EXAMPLES = (
@@ -30,10 +30,10 @@ def command(
     name: str | None = typer.Argument(
         None, metavar="NAME", autocompletion=_names, help="The data set to write; without it, all are listed."
     ),
-    output: Path | None = to_write("Write it, samples x features; the name says the format."),
-    samples: int | None = option("Samples, of simulated data (100).", min=1),
-    features: int | None = option("Features, of simulated data (60).", metavar="F", min=1),
-    components: int | None = option("Parts, of simulated data (4).", None, "--components", "-k", metavar="K", min=1),
+    output: Path | None = to_write("File to write, samples x features; its ending sets the format."),
+    samples: int | None = option("Number of samples, for simulated data (default 100).", min=1),
+    features: int | None = option("Number of features (default 60).", metavar="F", min=1),
+    components: int | None = option("Number of parts (default 4).", None, "--components", "-k", metavar="K", min=1),
     settings: list[str] | None = option(
         "Any other parameter of the simulation (repeatable).", None, "--set", metavar="NAME=VALUE"
     ),
@@ -51,8 +51,7 @@ def command(
     described = describe_datasets()
     if name is None:
         refuse_if(output is not None, "NAME", "say which data set to write; `partwise datasets` lists them.")
-        width = max(len(known) for known in described)
-        return Outcome({"available": described}, [f"{known:<{width}}  {line}" for known, line in described.items()])
+        return Outcome({"available": described}, aligned(list(described.items())))
     refuse_if(name not in described, "NAME", f"there is no data set {name!r}; `partwise datasets` lists them.")
     if output is None:
         raise typer.BadParameter("say where to write it.", param_hint="--output")

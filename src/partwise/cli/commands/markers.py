@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from partwise.cli.files import batch_argument, check_outputs
 from partwise.cli.options import Batch, DataFile, ModelFile, RunArguments, option, to_write
-from partwise.cli.output import Outcome, refuse_if
+from partwise.cli.output import Outcome, aligned, refuse_if
 from partwise.cli.reading import ReadArguments
 
 EXAMPLES = (
@@ -53,8 +53,7 @@ def command(
         save_figure(picture, volcano)
     markers = {name: found.top(k, top, lfsr=lfsr) for k, name in enumerate(found.parts)}
     counts = {name: int(((found.lfsr[k] <= lfsr) & (found.mean[k] > 0)).sum()) for k, name in enumerate(found.parts)}
-    width = max(map(len, found.parts))
-    lines = [f"{name:<{width}}  {counts[name]:5d}  {', '.join(names)}" for name, names in markers.items()]
+    lines = aligned([(name, f"{counts[name]:5d}", ", ".join(names)) for name, names in markers.items()])
     about = {"model": model, "data": data, "versus": versus, "lfsr": lfsr}
-    heading = f"Markers of each part (lfsr at most {lfsr:g}), the largest log-fold change first:"
+    heading = f"Markers of each part (local false sign rate at most {lfsr:g}): number, largest log2 fold changes first:"
     return Outcome({**about, "n_markers": counts, "markers": markers}, [heading, *lines], [output, volcano])

@@ -46,13 +46,13 @@ def command(
     output: Path = to_write("The picture to write: .png, .pdf or .svg.", "PICTURE", ...),
     kind: PictureKind = option(
         "What to draw. Of the model: dictionary (features x parts), features (the largest of each part), "
-        "signatures, images, trace, norms. With DATA: structure (samples as stacked bars), signature-fit (counts, "
-        "reconstruction and residual of samples), checks, reconstruction.",
+        "signatures, images, trace and norms (how the fit went). With DATA: structure (samples as stacked bars), "
+        "signature-fit (counts, reconstruction and residual of samples), checks, reconstruction.",
         "dictionary",
     ),
     groups: Path | None = option(
-        "Sort by groups: a table (.csv, .tsv) of features and their groups. For structure: of samples and "
-        "their groups, or an obs column of DATA."
+        "Sort by group: a table (.csv, .tsv) of features (for structure: samples) and groups, or an obs column.",
+        metavar="COLUMN|FILE",
     ),
     top: int = option("Features shown of each part.", 10, min=1),
     reference: Reference = None,

@@ -27,8 +27,8 @@ def command(
 ) -> Outcome:
     """List the likeliest features that samples do not have yet.
 
-    The highest expected counts come first (bits: the highest probabilities of a yes). A sample without counts gets the
-    most frequent features of the training data. Features are matched by name.
+    The highest expected counts come first (for yes/no data, the highest probabilities of a yes). A sample without
+    counts gets the most frequent features of the training data. Features are matched by name.
     """
     check_outputs({"--output": output}, [model, data], tables=["--output"])
     fitted = run.opened(model)

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from partwise.cli.options import option, to_write
-from partwise.cli.output import Outcome, refuse_if
+from partwise.cli.output import Outcome, aligned, refuse_if
 
 EXAMPLES = ("partwise reproduce",)
 
@@ -31,7 +31,7 @@ def command(
 
     if name is None:
         listed = {known: find(known).description for known in available()}
-        return Outcome({"available": listed}, [f"{known}  {description}" for known, description in listed.items()])
+        return Outcome({"available": listed}, aligned(list(listed.items())))
     known = ", ".join(available())
     refuse_if(name not in available(), "NAME", f"there is nothing to reproduce called {name!r}; there are {known}.")
     folder = output / name

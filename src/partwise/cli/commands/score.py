@@ -46,8 +46,8 @@ def command(
     Count models get the held-out log-likelihood per token: the model sees half of each sample's tokens and predicts the
     others. Perplexity is the exponential of its negative. Models with a prior on activations also get the
     log-likelihood of each whole sample, with its activations integrated out. It is exact where that is affordable, and
-    otherwise estimated with a standard error. Models of bits get the held-out log-likelihood per cell. NPMI coherence
-    and diversity describe the parts; choose models by the held-out log-likelihood.
+    otherwise estimated with a standard error. Models of yes/no data get the held-out log-likelihood per cell. NPMI
+    coherence and diversity describe the parts; choose models by the held-out log-likelihood.
     """
     from partwise.contract import CountModel
     from partwise.io import write_columns

@@ -33,7 +33,7 @@ function checkFigure(panel, draws) {
   const inside = panel.coverage === null ? "–" : Math.round(100 * panel.coverage);
   // so many draws tell no smaller probability
   const p = panel.p_value * draws < 1 ? `p < ${(1 / draws).toFixed(2)}` : `p = ${panel.p_value.toFixed(2)}`;
-  const caption = element("figcaption", {}, `${panel.title}: ${inside} % in the interval, ${p}`);
+  const caption = element("figcaption", {}, `${panel.title}: ${inside}% in the interval, ${p}`);
   if (!panel.observed.length) return element("figure", {}, caption);
   const all = [...panel.observed, ...panel.low, ...panel.high];
   const least = Math.min(...all.filter((value) => value > 0));

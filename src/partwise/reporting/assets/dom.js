@@ -28,7 +28,7 @@ function isolated(text) {
 
 function percent(share) {
   const value = 100 * share;
-  return `${value.toFixed(value >= 10 ? 1 : value >= 0.1 ? 2 : 3)} %`;
+  return `${value.toFixed(value >= 10 ? 1 : value >= 0.1 ? 2 : 3)}%`;
 }
 
 function short(value) {

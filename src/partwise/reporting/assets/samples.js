@@ -13,7 +13,7 @@ function startSamples() {
     { title: "sample", value: (n) => ranks()[n], shown: label, text: (n) => samples.labels[n] },
     samples.groups && { title: "group", value: (n) => samples.group_of[n], shown: (n) => isolated(samples.groups[samples.group_of[n]]), text: (n) => samples.groups[samples.group_of[n]] },
     samples.totals && { title: "total", number: true, value: (n) => samples.totals[n], shown: (n) => short(samples.totals[n]) },
-    samples.explained && { title: "explained", number: true, value: (n) => samples.explained[n], shown: (n) => `${(samples.explained[n] / 10).toFixed(1)} %`, text: (n) => samples.explained[n] / 1000 },
+    samples.explained && { title: "explained", number: true, value: (n) => samples.explained[n], shown: (n) => `${(samples.explained[n] / 10).toFixed(1)}%`, text: (n) => samples.explained[n] / 1000 },
     { title: "largest parts", value: (n) => first(n) - samples.shares[n * samples.per_sample] / 1001, shown: mix, text: mixText },
   ].filter(Boolean);
   let lowered = null;
@@ -43,7 +43,7 @@ function startSamples() {
   function mix(n) {
     return element("span", { class: "mix" }, ...pairs(n).map(([part, share]) =>
       element("span", {}, swatch(part), isolated(parts.names[part]),
-        element("span", { class: "share" }, `${(share / 10).toFixed(1)} %`))));
+        element("span", { class: "share" }, `${(share / 10).toFixed(1)}%`))));
   }
 
   function label(n) {
@@ -52,7 +52,7 @@ function startSamples() {
   }
 
   function mixText(n) {
-    return pairs(n).map(([part, share]) => `${parts.names[part]} ${(share / 10).toFixed(1)} %`).join("; ");
+    return pairs(n).map(([part, share]) => `${parts.names[part]} ${(share / 10).toFixed(1)}%`).join("; ");
   }
 
   function search() {

@@ -11,7 +11,7 @@ function sampleWords(sample) {
     const share = samples.shares[sample * samples.per_sample + at];
     if (share > 0) {
       const name = parts.names[samples.parts[sample * samples.per_sample + at]];
-      words.push(at ? ", " : ": ", isolated(name), ` ${(share / 10).toFixed(1)} %`);
+      words.push(at ? ", " : ": ", isolated(name), ` ${(share / 10).toFixed(1)}%`);
     }
   }
   return words;

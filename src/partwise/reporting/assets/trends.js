@@ -17,8 +17,8 @@ function intervalFigure(trend, part, kind) {
     const place = size(tick);
     image.append(over ? drawn("line", { class: "grid", x1: left, x2: width - 8, y1: place, y2: place })
       : drawn("line", { class: "grid", x1: place, x2: place, y1: 4, y2: height - 24 }),
-    over ? drawn("text", { x: left - 6, y: place + 4, "text-anchor": "end" }, `${short(100 * tick)} %`)
-      : drawn("text", { x: place, y: height - 8, "text-anchor": "middle" }, `${short(100 * tick)} %`));
+    over ? drawn("text", { x: left - 6, y: place + 4, "text-anchor": "end" }, `${short(100 * tick)}%`)
+      : drawn("text", { x: place, y: height - 8, "text-anchor": "middle" }, `${short(100 * tick)}%`));
   }
   const spacing = Math.ceil((count * 6.8 * longest) / (width - left));
   trend.labels.forEach((label, at) => {

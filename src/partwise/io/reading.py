@@ -133,7 +133,7 @@ def find_format(path: Path, name: str | None) -> Format:
             " rename it or pass format=."
         )
     if lowered.endswith(".partwise"):
-        raise InvalidInputError(f"{path.name} has the name of a model, and it is not data (or a damaged model).")
+        raise InvalidInputError(f"{path.name} has the name of a model, perhaps damaged: fit again, or give data.")
     patterns = ", ".join(pattern for known in FORMATS for pattern in known.patterns if not pattern.endswith(".gz"))
     raise InvalidInputError(
         f"the name {path.name} does not say what format it has; known are {patterns} (text formats also as .gz) and "

@@ -41,11 +41,8 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
     names = sorted(results, key=lengths.__getitem__)
     for rival in (sampled(1), EXACT_CONDITIONALS, "smc"):
         color, marker = _STYLES[rival]
-        direct, theirs = (
-            np.array([np.mean(results[name][method][str(n_draws)]["divergence"]) for name in names])
-            for method in ("DS", rival)
-        )
-        ax.plot(direct / theirs, marker, color=color, label=rival, markersize=7)
+        found = [[np.mean(results[name][key][str(n_draws)]["divergence"]) for key in ("DS", rival)] for name in names]
+        ax.plot([direct / ours for direct, ours in found], marker, color=color, label=rival, markersize=7)
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_yscale("log")
     ax.set_xticks(range(len(names)), [f"{name}\n{lengths[name]:.1f}" for name in names])
@@ -58,9 +55,7 @@ def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str
 def errors_by_length(results: Mapping[str, Any]) -> Figure:
     """Error of log p against the length of documents."""
     n_draws = next(iter(results.values()))["n_draws"]
-    figure, axes = _panels(
-        list(results), "length of the document (tokens)", f"RMS error of log p (nats), S = {n_draws}"
-    )
+    figure, axes = _panels(list(results), "length of the document (tokens)", f"RMS error (nats), S = {n_draws}")
     for ax, result in zip(axes, results.values(), strict=False):
         for name, errors in result["errors"].items():
             _line(ax, name, result["lengths"], np.asarray(errors, dtype=np.float64)[:, None])
@@ -92,9 +87,7 @@ def totals_by_draws(results: Mapping[str, Any]) -> Figure:
 
 def completion(results: Mapping[str, Any]) -> Figure:
     """Document completion against the exact predictive probability, one point per document."""
-    figure, axes = _panels(
-        list(results), "exact log p per held-out token (nats)", "log p per held-out token by completion (nats)"
-    )
+    figure, axes = _panels(list(results), "exact log p per held-out token (nats)", "the same by completion (nats)")
     for ax, result in zip(axes, results.values(), strict=False):
         exact, plugged = np.array(result["exact"]), np.array(result["completion"])
         ax.scatter(exact, plugged, s=6, color="#0072B2", alpha=0.5, linewidths=0)

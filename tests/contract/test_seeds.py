@@ -137,7 +137,7 @@ def test_fixed_parts_stay_beside_free_ones() -> None:
     for options, words in (
         ({"fixed_parts": np.ones((4, 12))}, "give up to 3 parts"),
         ({"fixed_parts": np.zeros((1, 12))}, "with something in every part"),
-        ({"fixed_parts": known, "seeds": SEEDS}, "without seeds"),
+        ({"fixed_parts": known, "seeds": SEEDS}, "no seeds"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             GammaPoissonNMF(3, **options).fit(table)

@@ -108,7 +108,7 @@ COMPARED = {
     "allocation_many": "LDA, 1,000 topics: time, memory",
     "allocation_peers": "LDA, time and perplexity",
     "allocation_race": "LDA, time to the same perplexity",
-    "allocation_threads": "the same on two threads",
+    "allocation_threads": "LDA, the same on two threads",
     "allocation_tokens": "LDA, time of a sweep",
     "batches_peers": "cells in batches",
     "binary_held_out": "binary, log-loss of held-out cells",

@@ -204,16 +204,17 @@ def table() -> str:
 
 
 def _presence_table() -> str:
-    heads = ["samples", "parts", "counts", "F1", "F1 of SigProfilerAssignment", "counts on absent parts"]
-    heads += ["the same of SigProfilerAssignment", "coverage of all parts", "coverage of present parts above 50 counts"]
+    heads = ["samples", "counts", "F1", "F1, SPA", "counts on absent parts", "the same, SPA"]
+    heads += ["coverage, all parts", "coverage, present parts above 50 counts"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for world in WORLDS:
         for n_parts in (8, N_PARTS):
             for size in SIZES:
                 own, peer = (_lines(world, name, n_parts, size) for name in _METHODS[:2])
                 if own:
-                    cells = [world, str(n_parts), f"{size:,}", _f1(own), _f1(peer), f"{_mean(own, 'absent'):.2%}"]
-                    cells += [f"{_mean(peer, 'absent'):.2%}" if peer else "", f"{_mean(own, 'covered'):.1%}"]
+                    cells = [f"{world}, {n_parts} parts", f"{size:,}", _f1(own), _f1(peer)]
+                    cells += [f"{_mean(own, 'absent'):.2%}", f"{_mean(peer, 'absent'):.2%}" if peer else ""]
+                    cells += [f"{_mean(own, 'covered'):.1%}"]
                     cells += [f"{_share(own, 'covered_large', 'n_large'):.1%}"]
                     rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

@@ -90,14 +90,18 @@ def _draw(measured: list[Run], predicted: list[float], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    matplotlib.rcParams["svg.hashsalt"] = "partwise"
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
-    for fitted, marker, label in ((True, "o", "fitted"), (False, "s", "predicted")):
+    for fitted, look, label in (
+        (True, {"marker": "o", "color": "#0072B2"}, "fitted"),
+        (False, {"marker": "s", "color": "#D55E00"}, "predicted"),
+    ):
         chosen = [(m, run.seconds) for run, m in zip(measured, predicted, strict=True) if run.fitted == fitted]
-        axes.plot(*zip(*chosen, strict=True), marker, label=label)
+        axes.scatter(*zip(*chosen, strict=True), label=label, **look)
     ends = [0.5 * min(predicted), 2 * max(predicted)]
     axes.plot(ends, ends, "k:", linewidth=1, label="model = measured")
-    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration by the model")
-    axes.set_ylabel("measured seconds per iteration")
+    axes.set(xscale="log", yscale="log", xlabel="seconds per iteration, cost model")
+    axes.set_ylabel("seconds per iteration, measured")
     axes.legend()
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})

@@ -190,7 +190,7 @@ def _paragraphs(text: str) -> Iterator[str]:
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         set_in = line.startswith("    ")
         named = bool(line) and not set_in and following.startswith("    ")  # a name of a list stands alone on its line
-        if not line.strip() or re.fullmatch("-+", line.strip()) or named:
+        if not line.strip() or line.lstrip().startswith("|") or re.fullmatch("-+", line.strip()) or named:
             yield " ".join(found)
             found = []
         elif not (formula := set_in and (formula or not after.strip())) and not line.lstrip().startswith(

@@ -21,17 +21,17 @@ def markdown(results: list[dict[str, Any]]) -> str:
 
 
 def machine(results: list[dict[str, Any]]) -> str:
-    """Machines and versions of all results: one sentence where they are the same."""
-    sentences = dict.fromkeys(_machine(result["environment"]) for result in results)
-    return "\n\n".join(sentences)
-
-
-def _machine(environment: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
-    return (
-        f"{environment['processor']}, {environment['cores']} cores, {environment['memory_gb']} GB,"
-        f" {environment['system']}. Python {environment['python']}, {versions}."
-    )
+    """Machine and versions of all results in one paragraph. Where they differ, all are named."""
+    found: dict[str, list[str]] = {}
+    for environment in (result["environment"] for result in results):
+        memory = f"{environment['memory_gb']} GB"
+        facts = {"Processor": environment["processor"], "Cores": str(environment["cores"]), "Memory": memory}
+        facts |= {"System": environment["system"], "Python": environment["python"]}
+        for name, value in (facts | environment["versions"]).items():
+            if value not in found.setdefault(name, []):
+                found[name].append(value)
+    words = [f"{name}{':' if name[0].isupper() else ''} {' or '.join(values)}" for name, values in found.items()]
+    return f"{'. '.join(words[:5])}. Packages: {', '.join(words[5:])}."
 
 
 def section(result: dict[str, Any]) -> str:

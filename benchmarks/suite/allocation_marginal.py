@@ -31,7 +31,7 @@ def measure(settings: Settings) -> Iterator[Line]:
         # Unbiased on the scale of p: of two methods the one with the larger logarithms is nearer.
         centre = max(float(np.mean(values)) for _, values, _ in found.values())
         (ours, note), (peer, peer_note) = (_left(method, *found[method], centre) for method in _EFFORTS)
-        what = f"nats left after a second, K = {n_components}"
+        what = f"error of log p(X) after one second, K = {n_components}"
         yield Line(what, _DATA, ours, peer, f"smc, {_effort('smc')}", note=f"annealed: {note}; smc: {peer_note}")
 
 

@@ -39,7 +39,7 @@ def measure(settings: Settings) -> Iterator[Line]:
     whole = Sample.of([seconds["mcem-c"][seed]] * len(runs["thorough"]), "CPU s")
     peer = f"mcem-c, {len(runs['mcem-c'][seed]['norms'])} iterations of {nips.N_DRAWS} draws, the best of its seeds"
     yield Line(
-        "thorough, whole",
+        "thorough, the whole fit",
         dataset.name,
         Sample.of(seconds["thorough"], "CPU s"),
         goal=_SECONDS,

@@ -35,7 +35,7 @@ _COMPARED = (128, 512, 2048)
 
 @dataclass(frozen=True)
 class Setting:
-    """What was run, with milliseconds of processor time a document and the error, one of each for each repeat."""
+    """What was run, with milliseconds of CPU time per document and the error, one of each for each repeat."""
 
     label: str
     n_draws: int
@@ -57,7 +57,7 @@ def measure(settings: Settings) -> Iterator[Line]:
             if setting.n_draws in _COMPARED:
                 yield _line(name, setting, peers, goal)
     if curves:
-        draw_curves("likelihood_error.png", curves, "processor time per document (ms)", "RMS error of log p (nats)")
+        draw_curves("likelihood_error.png", curves, "CPU time per document (ms)", "RMS error of log p (nats)")
 
 
 def _run(documents: Documents, repeats: int) -> tuple[list[Setting], list[Setting]]:

@@ -51,7 +51,7 @@ def _lines(settings: Settings, documents: Documents) -> Iterator[Line]:
             documents.name,
             Sample.of([product for product, _ in ours], "nats² ms"),
             Sample.of([product for product, _ in plain], "nats² ms"),
-            "plain smc, one sweep a resampling",
+            "plain smc, one sweep per resampling",
             goal=_GOAL if not options else None,
             note=f"spread {ours[0][1]:.2g} beside {plain[0][1]:.2g} nats; {documents.lengths.mean():.0f} tokens",
         )

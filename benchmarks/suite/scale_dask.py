@@ -19,7 +19,7 @@ def measure(settings: Settings) -> Iterator[Line]:
     n_rows = int(os.environ.get("PARTWISE_SCALE_ROWS", _ROWS))
     what, data_name = (
         f"one iteration, K = {_N_COMPONENTS}",
-        f"made rows, {n_rows} x 10000, {n_rows * _PER_ROW:.2g} nonzeros",
+        f"simulated rows, {n_rows} x 10000, {n_rows * _PER_ROW:.2g} nonzeros",
     )
     if len(os.sched_getaffinity(0)) < 2:
         yield skipped(what, data_name, "this machine has one core", _BESIDE_ONE)

@@ -25,7 +25,7 @@ def measure(settings: Settings) -> Iterator[Line]:
         for _, model in _large_fits():
             model.fit(data)
     with on_disk_rows(n_rows, _PER_ROW) as data:
-        name = f"made rows, {n_rows} x 10000, {data.nnz:.2g} nonzeros, {6 * data.nnz / 1e9:.1f} GB on disk"
+        name = f"simulated rows, {n_rows} x 10000, {data.nnz:.2g} nonzeros, {6 * data.nnz / 1e9:.1f} GB on disk"
         for what, model in _large_fits():
             with AnonymousMemory() as memory:
                 model.fit(data)
@@ -40,14 +40,14 @@ def _large_fits() -> Iterator[tuple[str, Any]]:
     poisson = PoissonNMF(20, inference="multiplicative", max_iter=2, **common)
     yield "PoissonNMF, K = 20, two passes over all rows", poisson
     online = GammaPoissonNMF(20, inference="online", batch_size=_BATCH, max_iter=10, **common)
-    yield "GammaPoissonNMF on-line, K = 20, ten batches of 4096 rows", online
+    yield "GammaPoissonNMF online, K = 20, ten batches of 4096 rows", online
 
 
 def _throughput(settings: Settings, n_rows: int) -> Iterator[Line]:
     in_memory = sp.csr_array(sp.vstack(list(made_rows(n_rows, _PER_ROW)), format="csr"))
     peer = "partwise, the same data in memory"
     with on_disk_rows(n_rows, _PER_ROW) as data:
-        name = f"made rows, {n_rows} x 10000, {data.nnz:.2g} nonzeros"
+        name = f"simulated rows, {n_rows} x 10000, {data.nnz:.2g} nonzeros"
         for step, make in _steps().items():
             for pages in ("in memory", "dropped before each"):
                 times: dict[str, list[float]] = {"disk": [], "memory": []}
@@ -65,7 +65,7 @@ def _steps() -> dict[str, Callable[[], Any]]:
     common: dict[str, Any] = {"random_state": 0, "tol": 0.0, "progress": False, "max_iter": 3}
     return {
         "iteration of PoissonNMF, K = 20,": lambda: PoissonNMF(20, inference="multiplicative", **common),
-        "batch of 4096 rows of GammaPoissonNMF on-line, K = 20,": lambda: GammaPoissonNMF(
+        "batch of 4096 rows of GammaPoissonNMF online, K = 20,": lambda: GammaPoissonNMF(
             20, inference="online", batch_size=_BATCH, **common
         ),
     }

@@ -28,7 +28,7 @@ def measure(settings: Settings) -> Iterator[Line]:
         _seconds(data, _N_COMPONENTS, 2, 1)
     for size in sizes:
         n_rows = int(size / _PER_ROW)
-        name = f"made rows, {n_rows} x 10000"
+        name = f"simulated rows, {n_rows} x 10000"
         with on_disk_rows(n_rows, _PER_ROW) as data:
             with AnonymousMemory() as memory:
                 times = _seconds(data, _N_COMPONENTS, 12 if size < 1e7 else 4, settings.repeats)

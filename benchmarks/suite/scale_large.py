@@ -40,7 +40,7 @@ def measure(settings: Settings) -> Iterator[Line]:
         data = on_disk(folder)
         held_out = sp.csr_array(sp.vstack(list(made_cells(parts, _HELD_OUT, _PER_CELL, stream=3))))
         n_bytes = sum(file.stat().st_size for file in folder.iterdir())
-        name = f"made cells, {n_cells} x {_PEAKS}, {data.nnz:.3g} nonzeros, {n_bytes / 1e9:.2f} GB on disk"
+        name = f"simulated cells, {n_cells} x {_PEAKS}, {data.nnz:.3g} nonzeros, {n_bytes / 1e9:.2f} GB on disk"
         truth = PoissonNMF.from_components(parts, n_jobs=2).completion(held_out).per_token
         del parts
         look = _Look(held_out, truth - _SHORT_BY)

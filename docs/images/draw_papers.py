@@ -111,20 +111,27 @@ def draw_gap(kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_nbmf(steps: Steps) -> dict[str, Any]:
-    """The curves of Figure 11: by data set and method, one for each split."""
+    """Of Figure 10 the scores, of Figure 11 the curves: by data set and method, one for each split."""
+    scores: dict[str, dict[str, list[float]]] = {}
     curves: dict[str, dict[str, list[Any]]] = {}
     for step, value in steps.items():
-        if step.startswith("fig11, "):
+        if step.startswith("fig10, "):
+            for method, fit in value.items():
+                scores.setdefault(step.split(", ")[2], {}).setdefault(method, []).append(fit["perplexity"])
+        elif step.startswith("fig11, "):
             _, dataset, method, _ = step.split(", ")
             curves.setdefault(dataset, {}).setdefault(method, []).append(value)
-    return {"figure11": curves}
+    return {"figure10": scores, "figure11": curves}
 
 
 def draw_nbmf(kept: dict[str, Any]) -> dict[str, Any]:
-    """Figure 11."""
-    from partwise.reproduce.nbmf import convergence
+    """Figure 10, if its scores are kept, and Figure 11."""
+    from partwise.reproduce.nbmf import convergence, prediction
 
-    return {"figure11_convergence": convergence.picture(kept["figure11"])}
+    pictures = {"figure11_convergence": convergence.picture(kept["figure11"])}
+    if kept.get("figure10"):
+        pictures["figure10_prediction"] = prediction.picture(kept["figure10"])
+    return pictures
 
 
 KEEP: dict[str, Callable[[Steps], dict[str, Any]]] = {"gap": keep_gap, "l2r": keep_l2r, "nbmf": keep_nbmf}

@@ -168,7 +168,7 @@ def drawing(name: str, story: Story) -> str:
 
 CHOICE = {
     "Counts: 0, 1, 2, …": (
-        ("a quick look, any nonnegative numbers", "PoissonNMF"),
+        ("a quick look; also fractions", "PoissonNMF"),
         ("topics of documents, shares, lists", "AllocationNMF (LDA)"),
         ("sparse counts, to score new samples", "GammaPoissonNMF"),
         ("sparse parts with learned priors", "EmpiricalBayesPoissonNMF"),
@@ -193,7 +193,7 @@ def choice() -> str:
         ]
         for at, (want, model) in enumerate(models):
             row = y + 50 + 30 * at
-            lines += [text(22, row, want, "small"), arrow(f"M290 {row - 5} H306"), text(312, row, model, "title")]
+            lines += [text(22, row, want, "small"), arrow(f"M276 {row - 5} H292"), text(298, row, model, "title")]
         y += deep + 12
     said = "; ".join(f"{want}: {model}" for models in CHOICE.values() for want, model in models)
     return page("Which model should I use?", said, y, lines)

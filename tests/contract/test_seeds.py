@@ -113,7 +113,7 @@ def test_stronger_seeds_hold_more_of_the_part() -> None:
         ({"seeds": {"a": ["nowhere"]}}, "seeds: 'nowhere' of part 'a' is not a feature of the data: correct or remove"),
         ({"seeds": {"a": []}}, "seeds has no features for the part 'a'"),
         ({"seeds": {str(k): [0] for k in range(5)}}, "seeds names 5 parts, but n_components is 3"),
-        ({"seeds": {"a": ["w1"]}, "inference": "thorough"}, "seeds are for inference='vem'"),
+        ({"seeds": {"a": ["w1"]}, "inference": "thorough"}, "seeds need inference='vem'"),
     ],
 )
 def test_bad_seeds_get_a_sentence(options: dict, words: str) -> None:
@@ -137,7 +137,7 @@ def test_fixed_parts_stay_beside_free_ones() -> None:
     for options, words in (
         ({"fixed_parts": np.ones((4, 12))}, "give up to 3 parts"),
         ({"fixed_parts": np.zeros((1, 12))}, "with something in every part"),
-        ({"fixed_parts": known, "seeds": SEEDS}, "without seeds"),
+        ({"fixed_parts": known, "seeds": SEEDS}, "no seeds"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             GammaPoissonNMF(3, **options).fit(table)

@@ -1,4 +1,4 @@
-"""What no engine can survive ends in one sentence, and the last checkpoint is whole; full disks are in tests/faults."""
+"""What no engine can survive ends in one sentence, and the last checkpoint is intact; full disks: tests/faults."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_worker_out_of_memory(tmp_path: Path) -> None:
             n_workers=1, threads_per_worker=1, memory_limit="700MB", dashboard_address=":0"
         ) as started,
         distributed.Client(started, set_as_default=False) as client,
-        pytest.raises(EngineError, match=r"ran out of memory.*the last checkpoint is whole") as raised,
+        pytest.raises(EngineError, match=r"ran out of memory.*the last checkpoint is intact") as raised,
     ):
         PoissonNMF(2, engine=Hungry(client), checkpoint=checkpoint, **settings).fit(mapped)
     assert "\n" not in str(raised.value)

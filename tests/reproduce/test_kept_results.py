@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,16 @@ def test_what_pictures_need_is_kept(drawing: ModuleType, tmp_path: Path, monkeyp
     }
 
 
-def test_splits_of_figure_11_are_kept(drawing: ModuleType) -> None:
-    steps = {f"fig11, animals, bICA-5, split {number}": {"perplexity": [number]} for number in range(2)}
+def test_splits_of_figures_10_and_11_are_kept(drawing: ModuleType) -> None:
+    pytest.importorskip("matplotlib")
+    curves = [{"iteration": [1], "perplexity": [number]} for number in range(2)]
+    steps: dict[str, Any] = {f"fig11, animals, bICA-5, split {number}": curve for number, curve in enumerate(curves)}
+    for number in range(2):
+        fits = {"bICA-5": {"perplexity": 0.5 + number, "seconds": 1.0}, "constant": {"perplexity": 0.7, "seconds": 0.0}}
+        steps[f"fig10, variational, animals, split {number}"] = fits
     kept = drawing.keep_nbmf({**steps, "dir-dir, Beta-Dir, start vb": {}})
-    assert kept == {"figure11": {"animals": {"bICA-5": [{"perplexity": [0]}, {"perplexity": [1]}]}}}
+    assert kept == {
+        "figure10": {"animals": {"bICA-5": [0.5, 1.5], "constant": [0.7, 0.7]}},
+        "figure11": {"animals": {"bICA-5": curves}},
+    }
+    assert set(drawing.draw_nbmf(kept)) == {"figure10_prediction", "figure11_convergence"}

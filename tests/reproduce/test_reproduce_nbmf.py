@@ -88,7 +88,7 @@ def test_figures_without_data(tmp_path: Path) -> None:
     assert all(0.3 < value < 0.75 for run in runs for value in run)
     scores = {"votes": {"Beta-Dir GS": [0.3, 0.4], "Beta-Dir VB": [0.2, 0.3], "constant": [0.6, 0.6]}}
     scores["votes"]["Dir-Dir GS, η = 1"] = [0.9, 0.8]
-    prediction.draw(notebook, scores)
+    notebook.figure("figure10_prediction", prediction.picture(scores))
     prediction.write_scores(notebook, scores)
     prediction.write_seconds(notebook, {"votes": 20.0})
     fit = dictionaries.DictionaryFit(dictionary=np.ones((1, 1)), n_active=9, nll=4800.2, probabilities=np.ones((1, 1)))

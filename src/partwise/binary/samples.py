@@ -57,7 +57,7 @@ class BinarySamples(BitModel):
                 " 'vb' or 'em', or another model."
             )
         if self.batch_size is not None and self.inference != "vb":
-            raise InvalidInputError(f"batch_size is for inference='vb', not for {self.inference!r}: leave it None.")
+            raise InvalidInputError(f"batch_size is for inference='vb', not for {self.inference!r}: leave it out.")
         share = 1.0 / self.n_components if self.nonparametric else 1.0
         concentration, own = self.concentration, self.activation_concentration
         kinds: dict[Estimated, bool] = {

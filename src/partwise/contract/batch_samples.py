@@ -89,8 +89,8 @@ class SamplesOfBatches(CountModel):
         if not hasattr(self, "batch_names_"):
             if batch is not None:
                 raise InvalidInputError(
-                    f"batch was given, but this {type(self).__name__} was fitted without: fit it with batch, or leave"
-                    " batch out."
+                    f"batch was given, but this {type(self).__name__} was fitted without batches: fit it with batch, or"
+                    " leave batch out."
                 )
             return [self], None
         if batch is None:

@@ -206,7 +206,7 @@ class ClusterTasks(ABC):
             self.close()
             raise EngineError(
                 "workers died again and again on the same rows, most often because they ran out of memory: give them"
-                " more, or start fewer workers; the last checkpoint is whole."
+                " more, or start fewer workers; the last checkpoint is intact."
             ) from error
         except (CancelledError, CommClosedError) as error:
             self.close()

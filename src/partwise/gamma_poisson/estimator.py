@@ -53,13 +53,13 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
     rate
         b_k: a number, or one per part. It only sets the scale of the dictionary.
     inference
-        ``"vem"``: variational EM, the fastest, which predicts as well as any other. ``"thorough"``: the highest
-        marginal likelihood, in ten times the time or more. It tries several starts, then runs stochastic EM until Monte
-        Carlo error does not matter. Parts are merged or removed if that raises the likelihood, and small problems end
-        with exact EM. ``"mcem-c"``, ``"mcem-h"``, ``"mcem-ch"``: Monte Carlo EM as published, for ``max_iter``
-        iterations. ``"saem"``: stochastic approximation. ``"online"``: one minibatch per iteration. ``"exact-em"``:
-        exact E-step, for small problems. ``"joint"``: maximum joint likelihood of dictionary and activations, for
-        comparison.
+        ``"vem"``: variational EM, the fastest, which predicts nearly as well as ``"thorough"``. ``"thorough"``: the
+        highest marginal likelihood, in about seven times the time. It tries several starts, then runs stochastic EM
+        until Monte Carlo error does not matter. Parts are merged or removed if that raises the likelihood, and small
+        problems end with exact EM. ``"mcem-c"``, ``"mcem-h"``, ``"mcem-ch"``: Monte Carlo EM as published, for
+        ``max_iter`` iterations. ``"saem"``: stochastic approximation. ``"online"``: one minibatch per iteration.
+        ``"exact-em"``: exact E-step, for small problems. ``"joint"``: maximum joint likelihood of dictionary and
+        activations, for comparison.
     e_step
         ``"sampled"`` or ``"rao-blackwell"``, for the three MCEM algorithms and SAEM. None: sampled for MCEM, as
         published, and Rao-Blackwellised for SAEM.
@@ -236,11 +236,11 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         settings = self._settings(data)
         if self.fixed_parts is not None:
             if self.inference != "vem" or self.seeds is not None:
-                raise InvalidInputError("fixed_parts need inference='vem' without seeds: drop the others.")
+                raise InvalidInputError("fixed_parts need inference='vem' and no seeds: change these.")
             settings["fixed"] = fixed_shares(self.fixed_parts, int(self.n_components), data)
         if self.seeds is not None:
             if self.inference != "vem":
-                raise InvalidInputError(f"seeds are for inference='vem', not for {self.inference!r}: use that.")
+                raise InvalidInputError(f"seeds need inference='vem', and it is {self.inference!r}: change it.")
             settings["seeds"] = seed_counts(read_seeds(self.seeds), self.seed_weight, self.n_components, data)
         if self.inference == "thorough":
             return Thorough(**settings, n_starts=self.n_starts, tol=tol, n_jobs=self.n_jobs)

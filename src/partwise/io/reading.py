@@ -133,7 +133,7 @@ def find_format(path: Path, name: str | None) -> Format:
             " rename it or pass format=."
         )
     if lowered.endswith(".partwise"):
-        raise InvalidInputError(f"{path.name} has the name of a model, and it is not data (or a damaged model).")
+        raise InvalidInputError(f"{path.name} has the name of a model, perhaps damaged: fit again, or give data.")
     patterns = ", ".join(pattern for known in FORMATS for pattern in known.patterns if not pattern.endswith(".gz"))
     raise InvalidInputError(
         f"the name {path.name} does not say what format it has; known are {patterns} (text formats also as .gz) and "
@@ -163,29 +163,26 @@ def read(
     The file name, or ``format``, decides how it is read; nothing is guessed from the content. Values are taken as they
     are: whoever uses them checks whether they are counts or bits. Labels may repeat.
 
-    ```text
-    =========== ================================ =====================================================================
-    format      file names                       what is read
-    =========== ================================ =====================================================================
-    npz         .npz                             ``scipy.sparse.save_npz``; CSR as data, indices, indptr and shape;
-                                                 one dense array; with labels and metadata if they are in it
-    npy         .npy                             one dense array
-    mtx         .mtx(.gz)                        Matrix Market
-    10x         a directory                      matrix.mtx, barcodes.tsv, features.tsv or genes.tsv (each .gz or not);
-                                                 its features x cells are turned into cells x features
-    h5ad, zarr  .h5ad, .zarr                     AnnData: X, or ``layer``
-    docword     docword.NAME.txt(.gz)            UCI bag of words; words from vocab.NAME.txt(.gz) beside it
-    ldac        .ldac(.gz), .dat(.gz)            LDA-C; terms from NAME.vocab.txt, NAME.vocab or NAME.tokens beside it
-    csv, tsv    .csv(.gz), .tsv(.gz), .txt(.gz)  wide: the first line names the columns, the first cell of each line the
-                                                 row; an empty cell, NA, NaN or null is missing
-    long        any, by ``format="long"``        a line for each row, column and value; absent pairs are zero, an empty
-                                                 value is missing; rows and columns in order of first appearance
-    parquet     .parquet                         long, a record for each row, column and value
-    =========== ================================ =====================================================================
-    ```
+    | format     | file names                      | what is read                                                     |
+    |------------|---------------------------------|------------------------------------------------------------------|
+    | npz        | .npz                            | `scipy.sparse.save_npz`; plain CSR; one dense array              |
+    | npy        | .npy                            | one dense array                                                  |
+    | mtx        | .mtx(.gz)                       | Matrix Market                                                    |
+    | 10x        | a directory                     | matrix.mtx, barcodes.tsv, features.tsv or genes.tsv              |
+    | h5ad, zarr | .h5ad, .zarr                    | AnnData: X, or `layer`                                           |
+    | docword    | docword.NAME.txt(.gz)           | UCI bag of words, with words from vocab.NAME.txt(.gz)            |
+    | ldac       | .ldac(.gz), .dat(.gz)           | LDA-C, with terms from NAME.vocab.txt, NAME.vocab or NAME.tokens |
+    | csv, tsv   | .csv(.gz), .tsv(.gz), .txt(.gz) | wide: names in the first line and in the first cell of each line |
+    | long       | any, with `format="long"`       | one line for each row, column and value                          |
+    | parquet    | .parquet                        | long: one record for each row, column and value                  |
+
+    Plain CSR in a .npz file has the arrays data, indices, indptr and shape. Labels and metadata in it are read, too.
+    Files of a 10x directory may end in .gz, and their features x cells are turned into cells x features. In text, an
+    empty cell, NA, NaN or null is missing. In long files, pairs that are absent are zero, and rows and columns come in
+    the order in which they first appear.
 
     For .npz, .npy, .mtx and LDA-C, labels are also taken from NAME.vocab.txt (columns) and NAME.rows.txt (rows), .gz
-    or not, if such a file lies beside the data.
+    or not, if such a file is next to the data.
 
     Parameters
     ----------

@@ -24,22 +24,18 @@ _BLOCK = 256
 def write_matrix(path: FilePath, table: Table, *, format: str | None = None, neutralise: bool = True) -> list[Path]:
     r"""Write a matrix with its labels; `partwise.io.read` reads it back.
 
-    ```text
-    =========== ===================== ================================================================================
-    format      file names            what is written
-    =========== ===================== ================================================================================
-    npz         .npz                  as ``scipy.sparse.save_npz`` does (dense: one array), with labels and metadata
-    npy         .npy                  dense; labels beside it in NAME.rows.txt and NAME.vocab.txt
-    mtx         .mtx(.gz)             Matrix Market; labels beside it in NAME.rows.txt and NAME.vocab.txt
-    h5ad        .h5ad                 AnnData
-    csv, tsv    .csv(.gz), .tsv(.gz)  wide
-    long        the same              a line for each stored value; the first row, and one cell of each empty row, are
-                                      written with their zeros, so that shape and order survive
-    parquet     .parquet              long
-    =========== ===================== ================================================================================
-    ```
+    | format   | file names           | what is written                                                                |
+    |----------|----------------------|--------------------------------------------------------------------------------|
+    | npz      | .npz                 | as `scipy.sparse.save_npz` does (dense: one array), with labels and metadata   |
+    | npy      | .npy                 | dense; labels next to it in NAME.rows.txt and NAME.vocab.txt                   |
+    | mtx      | .mtx(.gz)            | Matrix Market; labels next to it in NAME.rows.txt and NAME.vocab.txt           |
+    | h5ad     | .h5ad                | AnnData                                                                        |
+    | csv, tsv | .csv(.gz), .tsv(.gz) | wide: one line per row                                                         |
+    | long     | the same             | one line per stored value                                                      |
+    | parquet  | .parquet             | long: one record per stored value                                              |
 
-    Missing cells are NaN where numbers are stored and empty in CSV and TSV.
+    Missing cells are NaN where numbers are stored and empty in CSV and TSV. Long files also hold the zeros of the first
+    row and one zero of each empty row, so that shape and order survive.
 
     Parameters
     ----------

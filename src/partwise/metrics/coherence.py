@@ -55,7 +55,7 @@ def coherence(model: Any, X: Any, *, n: int = FEATURES) -> Floats:
         lists = [[at for f in part if (at := places[f]) is not None] for part in lists]
     elif table.shape[1] != model.n_features_in_:
         raise InvalidInputError(
-            f"X has {table.shape[1]} features and the model {model.n_features_in_}: give both names, to match them."
+            f"X has {table.shape[1]} features and the model {model.n_features_in_}: name both, to match them."
         )
     used = np.array(sorted({f for part in lists for f in part}), dtype=np.int64)
     place = {int(f): at for at, f in enumerate(used)}

@@ -172,8 +172,8 @@ def _on_shared(own: Floats, features: Any, other: Floats, known: Any) -> tuple[F
     if features is None or known is None:
         if len(own) != len(other):
             raise InvalidInputError(
-                f"the parts have {len(own)} features and the references {len(other)}: give both names, or the same"
-                " features in the same order."
+                f"the parts have {len(own)} features and the references {len(other)}: name the features of"
+                " both, or give the same features in the same order."
             )
         return own, other
     places = positions_of(np.asarray(known), np.asarray(features))

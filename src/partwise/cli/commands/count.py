@@ -131,7 +131,7 @@ def _check_encoding(name: str) -> None:
     try:
         codecs.lookup(name)
     except LookupError:
-        raise typer.BadParameter(f"{name!r} is no known encoding: try utf-8.", param_hint="--encoding") from None
+        raise typer.BadParameter(f"{name!r} is not a known encoding: try utf-8.", param_hint="--encoding") from None
 
 
 def _vocabulary(path: Path) -> Any:

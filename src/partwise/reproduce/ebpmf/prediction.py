@@ -52,7 +52,7 @@ def make(notebook: Notebook) -> None:
             parts += [f"### {name}, {title}", table(["method", *(f"K = {size}" for size in found)], rows)]
     if "ap" not in results:
         parts.append("ap: not computed, as PARTWISE_DATA is not set.")
-    notebook.section("Thinned counts: log probability of a held-out count, in nats", "\n\n".join(parts))
+    notebook.section("Thinned counts: log-likelihood per held-out count, in nats", "\n\n".join(parts))
 
 
 def simulated(n_components: int, quick: bool) -> Scores:
@@ -151,5 +151,5 @@ def picture(results: dict[str, Any]) -> Figure:
             finish_axes(ax, title=f"{title}, {label}", title_place="center", tick_size=8)
     axes[0, -1].legend(fontsize=7, frameon=False)
     figure.supxlabel("number of parts", fontsize=9)
-    figure.supylabel("log probability of a held-out count (nats)", fontsize=9)
+    figure.supylabel("log-likelihood per held-out count (nats)", fontsize=9)
     return figure

@@ -63,6 +63,7 @@ def _picture(surface: dict[str, Any], iterates: dict[str, Any], mean: float) -> 
     points = np.concatenate([np.array(path) for path in iterates.values()])
     middle, reach = (points.min(axis=0) + points.max(axis=0)) / 2, 0.6 * np.ptp(points, axis=0).max()
     near.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
+    whole.set_title("contours of $C_{ML}$, and the last iterates", fontsize=9)
     near.set_title("the same, enlarged", fontsize=9)
     whole.set_ylabel("$w_2$")
     whole.legend(fontsize=8)

@@ -15,7 +15,7 @@ from partwise.gamma_poisson import GammaPoissonModel
 from partwise.likelihood import smc
 from partwise.plotting.figures import Figure, new_figure
 from partwise.reproduce._notebook import Notebook
-from partwise.reproduce.gap._paper import Dictionaries, compile_kernels
+from partwise.reproduce.gap._paper import ALGORITHMS, Dictionaries, compile_kernels
 
 N_SCORED, N_COMPONENTS = 200, 10
 # Iterations after which the likelihood is looked at; published runs are kept from one to the next.
@@ -106,9 +106,7 @@ OURS: dict[str, tuple[dict[str, Any], int]] = {
     "thorough": ({}, 5),
 }
 COLORS = {
-    "mcem-c": "#D55E00",
-    "mcem-ch": "#0072B2",
-    "mcem-h": "#009E73",
+    **ALGORITHMS,
     "saem": "#CC79A7",
     "online": "#E69F00",
     "vem": "#999999",

@@ -80,7 +80,7 @@ def _picture(results: dict[int, Any], best: dict[int, Any]) -> Figure:
             ax.tick_params(axis="x", which="minor", labelbottom=False)
         upper.set_title(f"{scale} × dictionary", fontsize=9)
         lower.set_xlabel("CPU seconds")
-    axes[0, 0].set_ylabel("$C_{ML}$ - best + 0.1, nats")
+    axes[0, 0].set_ylabel("$C_{ML}$ $-$ best + 0.1 (nats)")
     axes[1, 0].set_ylabel("norms of the columns")
     axes[0, 0].legend(fontsize=8)
     return figure

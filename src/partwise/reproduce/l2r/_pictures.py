@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.plotting.figures import GREY, Figure, finish_axes, grid, new_figure, write_beside
+from partwise.plotting.figures import GREY, Figure, finish_axes, grid, new_figure
 from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, sampled
 
 # Colours of Okabe and Ito; a method has the same in all figures.
@@ -35,40 +35,32 @@ def curves_by_draws(results: Mapping[str, Any], measure: str, y_label: str) -> F
 
 
 def left_to_right_beside_direct(results: Mapping[str, Any], lengths: Mapping[str, float], n_draws: int) -> Figure:
-    """Figure 1: divergence of direct sampling over that of the left-to-right algorithm against the mean length."""
-    from matplotlib.ticker import LogLocator, ScalarFormatter
-
-    figure = new_figure(4.6, 3.4)
+    """Figure 1: divergence of direct sampling over that of other methods, collections by mean length."""
+    figure = new_figure(5.2, 3.0)
     ax = figure.add_subplot()
-    rivals = (sampled(1), EXACT_CONDITIONALS, "smc")
-    for rival in rivals:
+    names = sorted(results, key=lengths.__getitem__)
+    for rival in (sampled(1), EXACT_CONDITIONALS, "smc"):
         color, marker = _STYLES[rival]
-        for name, curves in results.items():
-            ours, direct = (np.mean(curves[key][str(n_draws)]["divergence"]) for key in (rival, "DS"))
-            ax.plot(lengths[name], direct / ours, marker, color=color, label=rival, markersize=7)
-    # Neighbours may be of nearly the same length: their names stand on three levels.
-    for rank, (name, length) in enumerate(sorted(lengths.items(), key=lambda item: item[1])):
-        ax.axvline(length, color=GREY, linewidth=0.3)
-        offset, units = (0, 3 + 14 * (rank % 3)), ("data", "axes fraction")
-        write_beside(ax, name, (length, 1.0), offset=offset, xycoords=units, rotation=40)
+        found = [[np.mean(results[name][key][str(n_draws)]["divergence"]) for key in ("DS", rival)] for name in names]
+        ax.plot([direct / ours for direct, ours in found], marker, color=color, label=rival, markersize=7)
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
-    ax.set(xscale="log", yscale="log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 4.0, 6.0, 8.0)))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.minorticks_off()
-    labels = "mean length of the documents (tokens)", f"divergence of DS / of the method, S = {n_draws}"
-    finish_axes(ax, *labels, label_size=9, tick_size=7)
+    ax.set_yscale("log")
+    ax.set_xticks(range(len(names)), [f"{name}\n{lengths[name]:.1f}" for name in names])
+    ax.margins(x=0.08)
+    labels = "collection, with the mean length of its documents (tokens)", "divergence of DS / of the method"
+    finish_axes(ax, *labels, title=f"S = {n_draws:,}", label_size=9, tick_size=7)
     return _legend(figure, ax)
 
 
 def errors_by_length(results: Mapping[str, Any]) -> Figure:
     """Error of log p against the length of documents."""
     n_draws = next(iter(results.values()))["n_draws"]
-    figure, axes = _panels(list(results), "length of the document (tokens)", f"error of log p (nats), S = {n_draws}")
+    figure, axes = _panels(list(results), "length of the document (tokens)", f"RMS error (nats), S = {n_draws}")
     for ax, result in zip(axes, results.values(), strict=False):
         for name, errors in result["errors"].items():
             _line(ax, name, result["lengths"], np.asarray(errors, dtype=np.float64)[:, None])
         ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter("{x:g}")
         ax.set_yscale("log")
     return _legend(figure, axes[0])
 
@@ -95,7 +87,7 @@ def totals_by_draws(results: Mapping[str, Any]) -> Figure:
 
 def completion(results: Mapping[str, Any]) -> Figure:
     """Document completion against the exact predictive probability, one point per document."""
-    figure, axes = _panels(list(results), "exact log p per held-out token (nats)", "log p by completion (nats)")
+    figure, axes = _panels(list(results), "exact log p per held-out token (nats)", "the same by completion (nats)")
     for ax, result in zip(axes, results.values(), strict=False):
         exact, plugged = np.array(result["exact"]), np.array(result["completion"])
         ax.scatter(exact, plugged, s=6, color="#0072B2", alpha=0.5, linewidths=0)

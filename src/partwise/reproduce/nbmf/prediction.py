@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from partwise.engines.local import LocalEngine
-from partwise.plotting.figures import BLUE, GREY, ORANGE, finish_axes, panels, write_beside
+from partwise.plotting.figures import BLUE, GREY, ORANGE, FigureBase, finish_axes, panels, write_beside
 from partwise.reproduce._notebook import Notebook
 from partwise.reproduce.nbmf import _methods
 from partwise.reproduce.nbmf._data import bits, random_split
@@ -33,7 +33,7 @@ def make(notebook: Notebook) -> None:
     """The figure and its tables."""
     lengths = _methods.run_lengths(notebook.quick)
     scores = score_all(notebook, lengths)
-    draw(notebook, scores)
+    notebook.figure("figure10_prediction", picture(scores))
     write_scores(notebook, scores)
     write_seconds(notebook, processor_seconds(notebook, lengths))
 
@@ -52,9 +52,9 @@ def score_all(notebook: Notebook, lengths: _methods.RunLengths) -> Scores:
     return scores
 
 
-def draw(notebook: Notebook, scores: Scores) -> None:
+def picture(scores: Scores) -> FigureBase:
     """Boxes of all methods, a panel for each data set; what is far worse than a constant is only named."""
-    figure, axes = panels(None, len(scores), 1, 1.0 + 0.22 * max(len(found) - 1 for found in scores.values()), 2.2)
+    figure, axes = panels(None, len(scores), 1, 1.0 + 0.22 * max(len(found) - 1 for found in scores.values()), 1.6)
     for ax, (dataset, found) in zip(axes, scores.items(), strict=True):
         constant = median(found["constant"])
         ax.axhline(constant, color=GREY, linewidth=0.8, linestyle=":")
@@ -71,9 +71,10 @@ def draw(notebook: Notebook, scores: Scores) -> None:
             where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "rotation": 90}
             write_beside(ax, f"{median(found[names[at]]):.3g}↑", (at, 1.0), size=6, **where)
         ax.set(ylim=(None, 1.15 * constant), xlim=(-0.6, len(names) - 0.4))
-        ax.set_xticks(range(len(names)), names, rotation=90)
-        finish_axes(ax, y_label="perplexity", title=dataset, label_size=8, tick_size=7)
-    notebook.figure("figure10_prediction", figure)
+        # All panels have the same methods: the last names them.
+        ax.set_xticks(range(len(names)), names if ax is axes[-1] else [], rotation=90)
+        finish_axes(ax, y_label="nats per cell", title=dataset, label_size=8, tick_size=7)
+    return figure
 
 
 def write_scores(notebook: Notebook, scores: Scores) -> None:

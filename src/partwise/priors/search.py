@@ -245,7 +245,7 @@ def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMix
         for step in _REFINED:
             points = nearly.refined(points, step, _GRID_TOL)
         for width, nearly_best, fewer in _NEARLY_BEST:
-            if width < _NEARLY:
+            if width < _NEARLY and fewer * nearly.data.counts.size <= whole.data.counts.size:
                 nearly = MixtureSearch(data.coarse(width, shape).by_rate(), shape)
             if fewer * nearly.data.counts.size > whole.data.counts.size:
                 break

@@ -94,6 +94,18 @@ def test_an_error_that_narrow_intervals_keep_ends_the_search(
     assert exact <= Slopes(data, logs, np.inf, cells).supremum(1e-9)[0] <= 1.2 * exact + 4.0 * error
 
 
+@pytest.mark.parametrize("number", [2, 5, 16])
+def test_values_at_nodes_of_pieces(number: int) -> None:
+    # An interval from -1 to 1 in equal pieces, and a polynomial of the highest degree that is interpolated exactly.
+    edges = np.linspace(-1.0, 1.0, number + 1)
+    places = 0.5 * (edges[1:] + edges[:-1])[:, None] + certificate._NODES / number
+
+    def values(x: Floats) -> Floats:
+        return np.asarray(x**16 - 3.0 * x**7 + 0.5)
+
+    np.testing.assert_allclose(certificate._in_pieces(number) @ values(certificate._NODES), values(places), atol=1e-12)
+
+
 def test_few_or_fractional_observations_stay(rng: np.random.Generator) -> None:
     assert (
         ExposureCells.of(Observations(rng.poisson(3.0, 100).astype(np.float64), rng.gamma(1.0, 1.0, 100), np.ones(1)))

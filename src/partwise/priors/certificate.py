@@ -12,6 +12,7 @@ interval are summed there once: narrower ones inside have their interpolant inst
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -217,10 +218,7 @@ class _Intervals(NamedTuple):
         terms, values, error = terms.parted(low, high)
         if self.smooth is not None:
             values = values + self.smooth[k]
-        nodes = 0.5 * (lows + highs)[:, None] + 0.5 * (highs - lows)[:, None] * _NODES
-        places = (2.0 * nodes - (low + high)) / (high - low)
-        smooth = chebyshev.chebvander(places, _DEGREE) @ (values @ _CHEBYSHEV)
-        return _Intervals(terms, self.omitted + omitted + error, lows, highs, smooth)
+        return _Intervals(terms, self.omitted + omitted + error, lows, highs, _in_pieces(lows.size) @ values)
 
     def interpolation(self) -> tuple[Floats, ...]:
         """Of those that are ready: coefficients, errors, the least that these can be, middles and half widths."""
@@ -242,6 +240,13 @@ def _interpolated(intervals: list[_Intervals], tol: float) -> tuple[Floats, Floa
     coefficients, errors, least, middle, half = (np.concatenate(part) for part in zip(*parts, strict=True))
     tops, places = _polynomial_tops(coefficients, tol)
     return errors, least, tops, middle + half * places
+
+
+@cache
+def _in_pieces(number: int) -> Floats:
+    """What takes values at the nodes of an interval to those at the nodes of so many equal pieces."""
+    places = (2.0 * np.arange(number)[:, None] + 1.0 + _NODES) / number - 1.0
+    return np.asarray(chebyshev.chebvander(places, _DEGREE) @ _CHEBYSHEV.T)
 
 
 def _local_maxima(found: Floats, tol: float) -> Floats:

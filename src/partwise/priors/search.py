@@ -42,8 +42,8 @@ _GRID_TOL, _NEW_WEIGHT = 1e-4, 1e-8
 _REFINED = (0.3, 0.1)
 # Standard deviations within which observations are one, where a grid is weighted first.
 _COARSE, _NEARLY = 1.0, 0.3
-# A bound of D there from which on all observations must tell.
-_NEARLY_BEST = 1e-5
+# The same for searches, bounds of D from which on more observations must tell, and how many times fewer there must be.
+_NEARLY_BEST = ((_NEARLY, 1e-5, 3), (0.08, 2e-8, 6))
 _MOST_STEPS = 30
 _LEAST_DAMPING = 1e-8
 # What rounding hides of a mean log evidence.
@@ -244,8 +244,12 @@ def best_mixture(data: Observations, shape: float, tol: float) -> tuple[GammaMix
         points = MixtureSearch(few.by_rate(), shape).weighted(_start(few, shape, _SPACING, _MOST_CELLS), _GRID_TOL)
         for step in _REFINED:
             points = nearly.refined(points, step, _GRID_TOL)
-        if 3 * nearly.data.counts.size <= whole.data.counts.size:
-            points = nearly.run(points, floor, _NEARLY_BEST)[0]
+        for width, nearly_best, fewer in _NEARLY_BEST:
+            if width < _NEARLY and fewer * nearly.data.counts.size <= whole.data.counts.size:
+                nearly = MixtureSearch(data.coarse(width, shape).by_rate(), shape)
+            if fewer * nearly.data.counts.size > whole.data.counts.size:
+                break
+            points = nearly.run(points, floor, nearly_best)[0]
         points, excess = whole.run(points, floor, tol)
     prior = GammaMixture(points.weights, np.full(points.means.size, shape), points.means)
     return prior, data.number * float(np.log1p(max(excess, 0.0)))

@@ -54,7 +54,7 @@ def _place_of(row: Numbers, k: int, size: int) -> int:
     while j < size:
         hit = first_of(row, j, k)
         if hit < AT_ONCE:
-            return min(j + hit, size)
+            return min(j + int(hit), size)
         j += AT_ONCE
     return size
 

@@ -17,7 +17,7 @@ from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs
 from partwise.allocation.inference.labels import MANY_COMPONENTS, TokenLabels, padded_width
 from partwise.allocation.inference.partial import AllocationPartialGibbs
 from partwise.allocation.kernels import by_features
-from partwise.allocation.kernels.by_features import sweep_by_features, sweep_rows_by_features
+from partwise.allocation.kernels.by_features import room_for, sweep_by_features, sweep_rows_by_features
 from partwise.allocation.model import AllocationModel
 from partwise.core.data import CountMatrix
 from partwise.core.keys import Key
@@ -84,7 +84,8 @@ def replayed(
     columns = data.transposed
     cells = columns.indptr, columns.indices, columns.values, first_tokens(data)
     state = labels, by_sample, by_feature, components
-    sweep(cells, (ALPHA, beta), (factors, rest), KEY.words, block, hidden, state)
+    room = room_for(block[:2], n_components, labels, cells[-1], hidden)
+    sweep(cells, (ALPHA, beta), (factors, rest), KEY.words, block, hidden, room, state)
     np.testing.assert_array_equal(components, by_feature.sum(axis=0)[:n_components])
     return expected, labels, by_sample - besides, by_feature
 
@@ -116,9 +117,14 @@ def test_a_sweep_of_a_block_is_the_textbook_one(block: Any, hidden: bool) -> Non
 
 
 BUGS: dict[str, dict[str, str]] = {
-    "the token counts itself in its feature": {"component_counts, old, -1,": "component_counts, old, 0,"},
-    "the token counts itself in its row": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
-    "the prior is left out": {"prior = beta, sums, prior_sum": "prior = beta, sums, 0.0"},
+    "the token counts itself in its feature": {"parts, old, -1,": "parts, old, 0,"},
+    "the token counts itself in its row": {
+        "(row_numbers[j] - 1) *": "row_numbers[j] *",
+        "size = _taken_out(row, row_numbers, ratios, running, j, size)": "size = size + 0",
+    },
+    "sums of groups stay as they were": {"running[j // _ENTRIES] += difference": "running[j // _ENTRIES] += 0.0"},
+    "the sum of a row stays as it was": {"own_sum += difference": "own_sum += 0.0"},
+    "the prior is left out": {"(beta, sums, prior_sum)": "(beta, sums, 0.0)"},
     "concentrations of another feature": {"dictionary_concentration[f]": "dictionary_concentration[-1 - f]"},
 }
 
@@ -163,7 +169,8 @@ def replayed_rows(sweep: Any, n_components: int, rows: tuple[int, int], prior: f
 
     data = CountMatrix.build(COUNTS)
     tokens = data.indptr, data.indices, data.values, first_tokens(data)
-    sweep(tokens, dictionary, beta, KEY.words, (40, 100, *rows), True, (labels, by_sample, by_feature))
+    room = room_for(rows, n_components, labels, tokens[-1], True)
+    sweep(tokens, dictionary, beta, KEY.words, (40, 100, *rows), True, room, (labels, by_sample, by_feature))
     np.testing.assert_array_equal(labels, expected)
     counts = counted(expected[inside], FEATURES[inside], by_feature.shape)
     np.testing.assert_array_equal(by_feature, counts)
@@ -178,8 +185,12 @@ def test_a_sweep_of_rows_is_the_textbook_one(n_components: int, rows: tuple[int,
 
 
 ROW_BUGS: dict[str, dict[str, str]] = {
-    "the token counts itself": {"size = _taken_out(row, row_numbers, old, size)": "size = size + 0"},
-    "the prior is left out": {"prior = beta, sums, prior_sum": "prior = beta, sums, 0.0"},
+    "the token counts itself": {
+        "-= weights[old]": "-= 0.0",
+        "size = _taken_out(row, row_numbers, weights, running, j, size)": "size = size + 0",
+    },
+    "the sum of a row stays as it was": {"own_sum += weights[new]": "own_sum += 0.0"},
+    "the prior is left out": {"(beta, sums, prior_sum)": "(beta, sums, 0.0)"},
     "the dictionary of another feature": {"= dictionary[f, ": "= dictionary[-1 - f, "},
 }
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from partwise import AllocationNMF
-from partwise.allocation.inference import gibbs, labels, variational
+from partwise.allocation.inference import gibbs, labels, squares, variational
 from partwise.allocation.inference.collapsed_variational import AllocationCollapsedVariational
 from partwise.allocation.inference.labels import MANY_COMPONENTS, best_order, first_feature_counts
 from partwise.allocation.model import AllocationModel
@@ -142,6 +142,34 @@ def test_many_parts_start_without_kl_nmf(monkeypatch: pytest.MonkeyPatch) -> Non
     for start in ({"init": given}, {"init": "nndsvd"}, {"seeds": {"a": [0, 1]}}, {"n_components": MANY_COMPONENTS - 1}):
         with pytest.raises(LookupError, match="KL-NMF"):
             AllocationNMF(**{"n_components": MANY_COMPONENTS, **settings, **start}).fit(counts)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 37])
+def test_many_parts_start_from_half_of_the_rows(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.random.default_rng(0).poisson(0.5, (n_rows, 19)).astype(float)
+    counts[0, 0], counts[-1, 3] = 3.0, np.nan
+    data, sizes = CountMatrix.build(counts), []
+    models = [AllocationModel(19, 5, 0.1, 0.2)] * 2
+    keys = [Key(3).for_chain(chain) for chain in range(2)]
+    monkeypatch.setattr(squares, "_TOKENS_PER_PART", 1)
+    monkeypatch.setattr(labels, "MANY_COMPONENTS", 1)
+    real = squares.sweep_squares
+    monkeypatch.setattr(squares, "sweep_squares", lambda *args: (sizes.append(args[1].shape[0]), real(*args)))
+    found = [labels.TokenLabels.none_yet(data, 5, 2) for _ in range(2)]
+    for threads, state in enumerate(found, start=1):
+        squares.label_by_halves(keys, data, models, state, resolve_engine(None, threads))
+    expected = {1: [], 2: [1] * 16, 37: [n for n in (1, 2, 3, 5, 10, 19) for _ in range(16)]}[n_rows]
+    assert sizes == expected * 2
+    rows, features = (np.repeat(each, data.values.astype(int)) for each in data.to_scipy().tocoo().coords)
+    for chain in range(2):
+        own, by_row, by_feature, by_part = found[0].of_chain(chain)
+        for places, counted in ((rows, by_row), (features, by_feature[:, :5])):
+            table = np.zeros(counted.shape, int)
+            np.add.at(table, (places, own), 1)
+            np.testing.assert_array_equal(counted, table)
+        np.testing.assert_array_equal(by_part, np.bincount(own, minlength=5))
+        np.testing.assert_array_equal(own, found[1].labels[chain])
+    assert n_rows == 1 or np.any(found[0].labels[0] != found[0].labels[1])
 
 
 def test_guide_leaves_room_for_the_counts_of_the_data() -> None:

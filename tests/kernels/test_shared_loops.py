@@ -7,6 +7,7 @@ import pytest
 
 from partwise.kernels.jit import kernel
 from partwise.kernels.lanes import LANES, draw_component, last_positive, running_sums
+from partwise.kernels.prefetch import AT_ONCE, first_of
 from partwise.kernels.sums import inner_product, longest_row, sum_of
 
 
@@ -60,3 +61,18 @@ def test_last_component_of_positive_weight() -> None:
     factors, shares = np.array([[1.0, 0.0, 2.0, 0.0]]), np.array([1.0, 1.0, 1.0, 0.0])
     assert last_positive(factors, 0, 0.0, shares, 4) == 2
     assert last_positive(factors, 0, 0.0, np.zeros(4), 4) == 0
+
+
+@kernel
+def _first(numbers: np.ndarray, index: int, k: int) -> int:
+    return int(first_of(numbers, index, k))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+def test_the_first_of_many_numbers(dtype: type, rng: np.random.Generator) -> None:
+    numbers = rng.integers(0, 40, 4 * AT_ONCE).astype(dtype)
+    numbers[::7] = np.iinfo(dtype).max
+    for index in range(3 * AT_ONCE + 1):
+        for k in (*range(41), np.iinfo(dtype).max):
+            found = np.flatnonzero(numbers[index : index + AT_ONCE] == k)
+            assert _first(numbers, index, int(k)) == (found[0] if found.size else AT_ONCE)

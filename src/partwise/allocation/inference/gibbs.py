@@ -16,7 +16,7 @@ from partwise.allocation.inference.learning import (
     check_row_lengths,
     draw_concentrations,
 )
-from partwise.allocation.inference.squares import number_of_squares, sweep_squares
+from partwise.allocation.inference.squares import label_by_halves, number_of_squares, sweep_squares
 from partwise.allocation.kernels.collapsed import draw_missing_cells, keep_rows
 from partwise.allocation.model import MANY_COMPONENTS, AllocationModel, Concentrations, SamplePrior
 from partwise.contract.given_parts import seeded_order
@@ -119,9 +119,7 @@ class AllocationCollapsedGibbs(GibbsSampler[SparseData, AllocationGibbsState]):
             if ACTIVATION in model.estimated:
                 whole = max(_FIRST_TOTAL, _FIRST_SHARE * data.total / data.shape[0])
                 state.activation_concentration = [np.full(n_components, whole / n_components) for _ in chains]
-            self.engine.for_each(
-                lambda chain: state.sweep(keys[chain], data, self.present(state, chain), chain), chains
-            )
+            label_by_halves(keys, data, [self.present(state, chain) for chain in chains], state, self.engine.here)
             return state
         guides = [guide_counts(own, data, model, self.start, self.engine) for own in keys]
         if known is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
 
-from partwise.allocation.kernels.by_features import sweep_by_features
+from partwise.allocation.kernels.by_features import room_for, sweep_by_features
 from partwise.allocation.kernels.collapsed import Labelled, Totals, sweep_tokens
 from partwise.allocation.model import MANY_COMPONENTS, AllocationModel
 from partwise.core.data import SparseData
@@ -212,9 +212,10 @@ def sweep(
     features = features or (0, data.shape[1])
     if by_features:
         columns = data.rows(0, data.shape[0]).transposed if data.by_rows else data.transposed
-        tokens = columns.indptr, columns.indices, columns.values, first_tokens(data)
+        tokens, hidden = (columns.indptr, columns.indices, columns.values, first_tokens(data)), bool(data.n_missing)
         for some in _pieces(data.column_sums, features):
-            sweep_by_features(tokens, priors, totals, key.words, (*rows, *some), bool(data.n_missing), state)
+            room = room_for(rows, model.n_components, state[0], tokens[-1], hidden)
+            sweep_by_features(tokens, priors, totals, key.words, (*rows, *some), hidden, room, state)
         return
     tokens = data.indptr, data.indices, data.values, first_tokens(data)
     tile, streams = tile_of(state[2].shape[1]), streams or (0, keys_of_rows(data))

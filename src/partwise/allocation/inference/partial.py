@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from partwise.allocation.inference.gibbs import AllocationCollapsedGibbs, AllocationGibbsState
 from partwise.allocation.inference.labels import keys_of_rows, padded_width, tile_of
-from partwise.allocation.kernels.by_features import sweep_rows_by_features
+from partwise.allocation.kernels.by_features import room_for, sweep_rows_by_features
 from partwise.allocation.kernels.partial import draw_weights, sweep_rows
 from partwise.allocation.model import MANY_COMPONENTS
 from partwise.core.data import SparseData
@@ -77,7 +77,8 @@ def _sweep_block(
     tokens, state = (*block.cells, starts), (labels, sample_counts, counts)
     if concentration.size >= MANY_COMPONENTS:
         hidden = bool(block.data.n_missing)
-        sweep_rows_by_features(tokens, dictionary, concentration, words, span, hidden, state)
+        room = room_for(span[2:], concentration.size, labels, starts, hidden)
+        sweep_rows_by_features(tokens, dictionary, concentration, words, span, hidden, room, state)
     else:
         sweep_rows(tokens, dictionary, concentration, tile, words, span, state)
     return counts

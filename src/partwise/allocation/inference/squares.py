@@ -23,6 +23,8 @@ from partwise.kernels.arrays import Starts
 
 # Squares of fewer tokens are not worth a thread. With many parts, a feature takes as long to begin as many tokens.
 _FEWEST_TOKENS, _MOST, _MOST_OF_MANY = 2**14, 4, 2
+# While there are more tokens per part, a start sweeps half of the rows first, this often.
+_TOKENS_PER_PART, _SWEEPS_OF_HALF = 600, 16
 
 
 def number_of_squares(data: SparseData, n_components: int) -> int:
@@ -86,6 +88,30 @@ def sweep_squares(
         engine.for_each(visit, tasks, step)
         for chain in range(len(keys)):
             state.component_counts[chain] += inside[chain][diagonal].sum(axis=0)
+
+
+def label_by_halves(
+    keys: Sequence[Key], data: SparseData, models: Sequence[AllocationModel], state: TokenLabels, engine: Engine
+) -> None:
+    """Give all tokens their first labels, in place: in large data after some sweeps of every second row alone.
+
+    These rows start in the same way. A sweep of half of the rows achieves nearly as much as one of all of them.
+    """
+    n_components = models[0].n_components
+    if data.total > _TOKENS_PER_PART * n_components and data.shape[0] > 1 and not data.by_rows:
+        chosen = np.arange(0, data.shape[0], 2)
+        half = data.take(chosen)
+        before = TokenLabels.none_yet(half, n_components, len(keys))
+        own = [key.for_stage(f"{chosen.size} rows") for key in keys]
+        label_by_halves(own, half, models, before, engine)
+        for number in range(1, _SWEEPS_OF_HALF + 1):
+            some = [key.at(number) for key in own]
+            sweep_squares(some, half, models, before, number_of_squares(half, n_components), engine)
+        of_half = np.repeat(np.arange(data.shape[0]) % 2 == 0, data.row_sums.astype(np.int64))
+        for chain in range(len(keys)):
+            state.labels[chain][of_half], state.sample_counts[chain][chosen] = before.of_chain(chain)[:2]
+            state.feature_counts[chain], state.component_counts[chain] = before.of_chain(chain)[2:]
+    engine.for_each(lambda chain: state.sweep(keys[chain], data, models[chain], chain), range(len(keys)))
 
 
 def _cuts(sizes: Any, number: int) -> Starts:

@@ -8,13 +8,15 @@ Where the dictionary is given, q_k = w_fk does not change at all (Magnusson et a
 import numpy as np
 
 from partwise.allocation.kernels.collapsed import Block, Concentrations, Labelled, Tokens, Totals
-from partwise.kernels.arrays import Counts, Floats, Indices, LongCounts, Numbers, Singles, Starts, Words
+from partwise.kernels.arrays import Counts, Floats, Indices, Numbers, Singles, Starts, Words
 from partwise.kernels.jit import inline_kernel, kernel
-from partwise.kernels.prefetch import prefetch
+from partwise.kernels.prefetch import AT_ONCE, first_of, prefetch
 from partwise.kernels.streams import new_stream, next_uniform, seek_row
 
 # Entries that are summed together: rows are filled up to a multiple of the first with components counted 0 times.
 _ENTRIES, _COMPONENTS = 8, 16
+# Tokens of a cell between two sums of all entries. In between, the sums are updated, which rounding limits.
+_TOKENS = 64
 # Cells between a row's use and the request for it. Rows are scattered over memory, and waiting for them would take
 # longer than all sums. Entries of a row that are asked for: two cache lines of components, four of numbers.
 _AHEAD = 3
@@ -22,23 +24,14 @@ _AHEAD = 3
 
 @inline_kernel
 def _change(
-    counts: Counts,
-    component_counts: LongCounts,
-    k: int,
-    change: int,
-    alpha: float,
-    totals: Totals,
-    shares: Floats,
-    beta: Floats,
-    ratios: Floats,
-    sums: Floats,
+    counts: Counts, parts: Floats, k: int, change: int, alpha: float, shares: Floats, ratios: Floats, sums: Floats
 ) -> float:
-    """``counts[k] += change; component_counts[k] += change``; returns the change of ``ratios @ beta``."""
+    """``counts[k] += change; S_k += change``; returns the change of ``ratios @ beta``. ``parts`` has p, c, S and β."""
     counts[k] += change
-    component_counts[k] += change
-    shares[k] = totals[0][k] / (totals[1][k] + component_counts[k])
+    parts[k, 2] += change
+    shares[k] = parts[k, 0] / (parts[k, 1] + parts[k, 2])
     fresh = shares[k] * (alpha + counts[k])
-    difference = beta[k] * (fresh - ratios[k])
+    difference = parts[k, 3] * (fresh - ratios[k])
     ratios[k] = fresh
     sums[k // _COMPONENTS] += difference
     return float(difference)
@@ -55,28 +48,29 @@ def _group_sum(row: Numbers, numbers: Counts, ratios: Floats, j: int) -> float:
 
 
 @inline_kernel
-def _taken_out(row: Numbers, numbers: Counts, k: int, size: int) -> int:
-    """Remove one count of component k from a row; returns how many components the row then has."""
+def _place_of(row: Numbers, k: int, size: int) -> int:
+    """Position of component k in a row, or the row's size. Entries after the row may be looked at."""
     j = 0
-    while row[j] != k:
-        j += 1
-    numbers[j] -= 1
-    if numbers[j] == 0:
-        size -= 1
-        row[j], numbers[j] = row[size], numbers[size]
-        row[size], numbers[size] = 0, 0
+    while j < size:
+        hit = first_of(row, j, k)
+        if hit < AT_ONCE:
+            return min(j + int(hit), size)
+        j += AT_ONCE
     return size
 
 
 @inline_kernel
-def _place_of(row: Numbers, k: int, size: int) -> int:
-    """Position of component k in a row; a new component goes to the end."""
-    j = 0
-    while j < size and row[j] != k:
-        j += 1
-    if j == size:
-        row[j] = k
-    return j
+def _taken_out(row: Numbers, numbers: Counts, ratios: Floats, running: Floats, j: int, size: int) -> int:
+    """Remove one count of the component at j from a row; returns how many components the row then has."""
+    numbers[j] -= 1
+    if numbers[j] == 0:
+        size -= 1
+        moved = numbers[size] * ratios[row[size]]
+        running[j // _ENTRIES] += moved
+        running[size // _ENTRIES] -= moved
+        row[j], numbers[j] = row[size], numbers[size]
+        row[size], numbers[size] = 0, 0
+    return size
 
 
 # If rounding lets a draw run past the end, take the last entry with a positive weight.
@@ -126,26 +120,39 @@ def _prior_sums(beta: Floats, ratios: Floats, sums: Floats) -> float:
 
 
 @inline_kernel
+def _own_sum(row: Numbers, numbers: Counts, ratios: Floats, size: int, running: Floats) -> float:
+    """``numbers @ ratios[row]``; sums of groups go to ``running``."""
+    total = 0.0
+    for c in range((size + _ENTRIES - 1) // _ENTRIES):
+        running[c] = _group_sum(row, numbers, ratios, _ENTRIES * c)
+        total += running[c]
+    return total
+
+
+@inline_kernel
 def _drawn_place(
     row: Numbers,
-    numbers: Counts,
-    ratios: Floats,
+    weighed: tuple[Counts, Floats, Floats, float],
     size: int,
     prior: tuple[Floats, Floats, float],
     n_components: int,
     uniform: float,
-    running: Floats,
 ) -> int:
-    """The place in a row of a component drawn by ``numbers * ratios[row]`` or, further on, by ``beta * ratios``."""
-    beta, sums, prior_sum = prior
-    own_sum = 0.0
-    for c in range((size + _ENTRIES - 1) // _ENTRIES):
-        running[c] = _group_sum(row, numbers, ratios, _ENTRIES * c)
-        own_sum += running[c]
+    """The place in a row of a component drawn by ``numbers * ratios[row]`` or, further on, by ``beta * ratios``.
+
+    A new component goes to the end. ``weighed`` are numbers, ratios, sums of groups and their sum.
+    """
+    (numbers, ratios, running, own_sum), (beta, sums, prior_sum) = weighed, prior
     rest = uniform * (own_sum + prior_sum)
     if rest < own_sum:
         return _place_among_own(row, numbers, ratios, running, size, rest)
-    return _place_of(row, _drawn_by_prior(beta, ratios, sums, n_components, rest - own_sum), size)
+    k = _drawn_by_prior(beta, ratios, sums, n_components, rest - own_sum)
+    j = _place_of(row, k, size)
+    if j == size:
+        row[j] = k
+        if j % _ENTRIES == 0:
+            running[j // _ENTRIES] = 0.0
+    return j
 
 
 @inline_kernel
@@ -170,22 +177,34 @@ def _place_of_row(rows: Indices, p: int, end: int, n: int) -> int:
     return p
 
 
+Room = tuple[Numbers, Counts, Starts, Counts]
+"""Components of each row and how often they are counted, where a row starts, and how many it has."""
+
+
+def room_for(rows: tuple[int, int], n_components: int, labels: Numbers, first_tokens: Starts, hidden: bool) -> Room:
+    """Room for all components that the rows may have, made by NumPy: it asks for large pages of memory.
+
+    With small pages, looking up addresses would take a fifth of the time of a sweep.
+    """
+    start, stop = rows
+    sizes = np.full(stop - start, n_components)
+    if not hidden:
+        np.minimum(sizes, np.diff(first_tokens[start : stop + 1]), out=sizes)
+    starts = np.concatenate(([0], np.cumsum((sizes // _ENTRIES + 1) * _ENTRIES)))
+    own, numbers = np.zeros(starts[-1] + AT_ONCE, labels.dtype), np.zeros(starts[-1], np.int32)
+    return own, numbers, starts, np.zeros(stop - start, np.int32)
+
+
 @kernel
 def _take_components(
-    sample_counts: Counts, labels: Numbers, first_tokens: Starts, start: int, stop: int, hidden: bool
-) -> tuple[Numbers, Counts, Starts, Counts]:
-    """Components of each row and how often they are counted, where a row starts, and how many it has.
+    sample_counts: Counts, labels: Numbers, first_tokens: Starts, start: int, stop: int, hidden: bool, room: Room
+) -> None:
+    """Fill the room; entries of ``sample_counts`` become 0.
 
-    Their entries of ``sample_counts`` become 0. Components come in the order of the row's labels; where ``hidden``
-    tokens without labels are counted too, their components follow.
+    Components come in the order of the row's labels; where ``hidden`` tokens without labels are counted too, their
+    components follow.
     """
-    n_components = sample_counts.shape[1]
-    sizes, starts = np.zeros(stop - start, np.int32), np.zeros(stop - start + 1, np.int64)
-    for n in range(stop - start):
-        most = n_components if hidden else min(n_components, first_tokens[start + n + 1] - first_tokens[start + n])
-        starts[n + 1] = starts[n] + (most // _ENTRIES + 1) * _ENTRIES
-    own = np.zeros(starts[stop - start], labels.dtype)
-    numbers = np.zeros(starts[stop - start], np.int32)
+    n_components, (own, numbers, starts, sizes) = sample_counts.shape[1], room
     for n in range(start, stop):
         first = j = starts[n - start]
         for i in range(first_tokens[n], first_tokens[n + 1]):
@@ -201,7 +220,6 @@ def _take_components(
                     sample_counts[n, k] = 0
                     j += 1
         sizes[n - start] = j - first
-    return own, numbers, starts, sizes
 
 
 @kernel
@@ -216,7 +234,14 @@ def _count_rows(
 
 @kernel
 def sweep_by_features(
-    tokens: Tokens, priors: Concentrations, totals: Totals, words: Words, block: Block, hidden: bool, state: Labelled
+    tokens: Tokens,
+    priors: Concentrations,
+    totals: Totals,
+    words: Words,
+    block: Block,
+    hidden: bool,
+    room: Room,
+    state: Labelled,
 ) -> None:
     """``k = rng.choice(K, p=normalise(p_k (α_f + S_fk) / (c_k + S_k) * (β_k + S_nk)))`` for each token, without itself.
 
@@ -230,12 +255,14 @@ def sweep_by_features(
     labels, sample_counts, feature_counts, component_counts = state
     n_components = activation_concentration.size
     start, stop, first_feature, last_feature = block
-    own, numbers, starts, sizes = _take_components(sample_counts, labels, first_tokens, start, stop, hidden)
+    _take_components(sample_counts, labels, first_tokens, start, stop, hidden, room)
+    own, numbers, starts, sizes = room
     shares = totals[0] / (totals[1] + component_counts)
     n_sums = (n_components - 1) // _COMPONENTS + 1
     ratios = np.zeros(n_sums * _COMPONENTS)
     beta = np.zeros(n_sums * _COMPONENTS)
     beta[:n_components] = activation_concentration
+    parts = np.stack((totals[0], totals[1], component_counts.astype(np.float64), activation_concentration), axis=1)
     sums = np.zeros(n_sums)
     running = np.zeros(np.diff(starts).max() // _ENTRIES)
     next_tokens = first_tokens[start:stop].copy()
@@ -266,18 +293,31 @@ def sweep_by_features(
             size = int(sizes[n])
             first = next_tokens[n]
             next_tokens[n] = first + values[p]
+            own_sum = 0.0
             for i in range(first, first + values[p]):
                 old = int(labels[i])
+                if (i - first) % _TOKENS == 0:
+                    own_sum = _own_sum(row, row_numbers, ratios, size, running)
                 if old < n_components:
-                    prior_sum += _change(counts, component_counts, old, -1, alpha, totals, shares, beta, ratios, sums)
-                    size = _taken_out(row, row_numbers, old, size)
-                prior = beta, sums, prior_sum
-                j = _drawn_place(row, row_numbers, ratios, size, prior, n_components, next_uniform(stream), running)
+                    j = _place_of(row, old, size)
+                    before = row_numbers[j] * ratios[old]
+                    prior_sum += _change(counts, parts, old, -1, alpha, shares, ratios, sums)
+                    difference = (row_numbers[j] - 1) * ratios[old] - before
+                    own_sum += difference
+                    running[j // _ENTRIES] += difference
+                    size = _taken_out(row, row_numbers, ratios, running, j, size)
+                weighed, prior = (row_numbers, ratios, running, own_sum), (beta, sums, prior_sum)
+                j = _drawn_place(row, weighed, size, prior, n_components, next_uniform(stream))
                 new, size = int(row[j]), max(size, j + 1)
+                before = row_numbers[j] * ratios[new]
                 row_numbers[j] += 1
-                prior_sum += _change(counts, component_counts, new, 1, alpha, totals, shares, beta, ratios, sums)
+                prior_sum += _change(counts, parts, new, 1, alpha, shares, ratios, sums)
+                difference = row_numbers[j] * ratios[new] - before
+                own_sum += difference
+                running[j // _ENTRIES] += difference
                 labels[i] = new
             sizes[n] = size
+    component_counts[:] = parts[:, 2]
     _count_rows(sample_counts, own, numbers, starts, sizes, start)
 
 
@@ -289,6 +329,7 @@ def sweep_rows_by_features(
     words: Words,
     span: tuple[int, int, int, int],
     hidden: bool,
+    room: Room,
     state: tuple[Numbers, Counts, Counts],
 ) -> None:
     """``k = rng.choice(K, p=normalise(w_fk * (β_k + S_nk)))`` for each token of each row, without the token itself.
@@ -300,7 +341,8 @@ def sweep_rows_by_features(
     (indptr, indices, values, first_tokens), (first_row, row_keys, start, stop) = tokens, span
     labels, sample_counts, feature_counts = state
     n_components, n_features = activation_concentration.size, dictionary.shape[0]
-    own, numbers, starts, sizes = _take_components(sample_counts, labels, first_tokens, start, stop, hidden)
+    _take_components(sample_counts, labels, first_tokens, start, stop, hidden, room)
+    own, numbers, starts, sizes = room
     ends = np.zeros(n_features + 1, np.int64)
     for p in range(indptr[start], indptr[stop]):
         ends[indices[p] + 1] += 1
@@ -337,14 +379,22 @@ def sweep_rows_by_features(
             size = int(sizes[n])
             first = next_tokens[n]
             next_tokens[n] = first + lengths[p]
+            own_sum = 0.0
             for i in range(first, first + lengths[p]):
                 old = int(labels[i])
+                if (i - first) % _TOKENS == 0:
+                    own_sum = _own_sum(row, row_numbers, weights, size, running)
                 if old < n_components:
-                    size = _taken_out(row, row_numbers, old, size)
-                prior = beta, sums, prior_sum
-                j = _drawn_place(row, row_numbers, weights, size, prior, n_components, next_uniform(stream), running)
+                    j = _place_of(row, old, size)
+                    own_sum -= weights[old]
+                    running[j // _ENTRIES] -= weights[old]
+                    size = _taken_out(row, row_numbers, weights, running, j, size)
+                weighed = row_numbers, weights, running, own_sum
+                j = _drawn_place(row, weighed, size, (beta, sums, prior_sum), n_components, next_uniform(stream))
                 new, size = int(row[j]), max(size, j + 1)
                 row_numbers[j] += 1
+                own_sum += weights[new]
+                running[j // _ENTRIES] += weights[new]
                 labels[i] = new
                 feature_counts[f, new] += 1
             sizes[n] = size

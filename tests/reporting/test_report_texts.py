@@ -115,7 +115,7 @@ def test_bad_diagnostics_come_first_in_words() -> None:
     page = partwise.report(short, TABLE)
     alert = page.index('class="alert"')
     told = html.unescape(page[alert : alert + 800])
-    assert "parts as tentative, because another chain did not find them (cosine below 0.8): “law”." in told
+    assert "parts as tentative, because another chain did not find it (cosine below 0.8): “law”." in told
     twins = PoissonNMF.from_components([[1, 2, 3.0], [1, 2, 3], [9, 0, 1]])
     assert "nearly the same: “part 0” and “part 1”" in partwise.report(twins)
     assert 'class="alert"' not in partwise.report(PoissonNMF.from_components(np.eye(3)))

@@ -222,10 +222,8 @@ def _advice(view: ModelView, tentative: list[int]) -> str:
     if len(tentative) == active > 1:
         return f"treat all {active} parts as tentative. {longer}"
     named = listed([f"“{view.names[k]}”" for k in view.order if k in tentative])
-    return (
-        f"treat {len(tentative)} of {active} parts as tentative, because another chain did not find them (cosine below"
-        f" {SAME_PART:g}): {named}. {longer}"
-    )
+    missed = f"another chain did not find {'it' if len(tentative) == 1 else 'them'} (cosine below {SAME_PART:g})"
+    return f"treat {len(tentative)} of {active} parts as tentative, because {missed}: {named}. {longer}"
 
 
 def _twins(view: ModelView) -> list[tuple[int, int]]:

@@ -92,12 +92,9 @@ def _draw(measured: list[Run], predicted: list[float], path: Path) -> None:
 
     matplotlib.rcParams["svg.hashsalt"] = "partwise"
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
-    for fitted, look, label in (
-        (True, {"marker": "o", "color": "#0072B2"}, "fitted"),
-        (False, {"marker": "s", "color": "#D55E00"}, "predicted"),
-    ):
+    for fitted, marker, color, label in ((True, "o", "#0072B2", "fitted"), (False, "s", "#D55E00", "predicted")):
         chosen = [(m, run.seconds) for run, m in zip(measured, predicted, strict=True) if run.fitted == fitted]
-        axes.scatter(*zip(*chosen, strict=True), label=label, **look)
+        axes.scatter(*zip(*chosen, strict=True), marker=marker, color=color, label=label)
     ends = [0.5 * min(predicted), 2 * max(predicted)]
     axes.plot(ends, ends, "k:", linewidth=1, label="model = measured")
     axes.set(xscale="log", yscale="log", xlabel="seconds per iteration, cost model")

@@ -137,5 +137,4 @@ def draw_dictionaries(
         # Names of groups stand beside the last dictionary alone.
         for text in list(ax.texts) if ax is not axes[-1] else ():
             text.remove()
-    figure.supxlabel("part", fontsize=9)
     notebook.figure(name, figure)

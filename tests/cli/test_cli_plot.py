@@ -30,7 +30,10 @@ def votes(folder) -> str:
     ("content", "sentence"),
     [
         (b"\xff\xfe", "cannot read groups.csv: line 1 is not UTF-8 text; save it as UTF-8."),
-        (b'"' + b"x" * 200_000, "cannot read groups.csv: field larger than field limit (131072); give a line"),
+        (
+            b'"' + b"x" * 200_000,
+            "cannot read groups.csv: it is not valid CSV (field larger than field limit (131072)); give a line",
+        ),
         (b"", "groups.csv has no group for feature 'a'"),
         (None, "there is no file groups.csv; check the name."),
     ],

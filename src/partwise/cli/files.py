@@ -154,20 +154,13 @@ def read_groups(path: Path, names: Any, what: str, option: str = "--groups") -> 
     option
         What to name in messages.
     """
-    import csv
-
     from partwise.errors import InvalidInputError
-    from partwise.io.source import bad_file, bytes_allowed, check_regular, text_lines
+    from partwise.io.pairs import csv_rows
 
     if names is None:
         raise InvalidInputError(f"{option} needs {what}s that have names; these have none.")
-    check_regular(path)
-    delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-    try:
-        rows = csv.reader(text_lines(path, bytes_allowed()), delimiter=delimiter)
-        found = {row[0]: row[1] for row in rows if len(row) > 1}
-    except csv.Error as error:
-        raise bad_file(path, str(error), f"give a line '{what},group' for each {what}") from error
+    rows = csv_rows(path, f"give a line '{what},group' for each {what}")
+    found = {row[0]: row[1] for row in rows if len(row) > 1}
     absent = [str(name) for name in names if str(name) not in found]
     if absent:
         raise InvalidInputError(f"{path} has no group for {what} {absent[0]!r}: give a line '{what},group' for each.")

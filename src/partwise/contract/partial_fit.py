@@ -36,11 +36,13 @@ class PartialFit(Offers):
 
     def _takes_batches(self) -> bool:
         """Whether `partial_fit` is available; may raise AttributeError with a sentence that says what to change."""
-        return False
+        return type(self)._absorb is not PartialFit._absorb
 
     def _absorb(self, data: Any, n_batches: int, n_seen: int) -> None:
-        """Update with a batch: the first one if `n_batches` is 0, after `n_seen` samples (including those of `fit`)."""
-        raise TypeError(f"{type(self).__name__} says that it takes batches, but does not implement _absorb.")
+        """Update with a batch: the first one if `n_batches` is 0, after `n_seen` samples (including those of `fit`).
+
+        A family that implements this offers `partial_fit`.
+        """
 
     def _goes_on(self) -> bool:
         """Whether `partial_fit` continues from the fitted parts, rather than starting from the beginning."""

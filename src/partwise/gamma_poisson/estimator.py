@@ -276,9 +276,6 @@ class GammaPoissonNMF(BatchModel, GammaActivations):
         self._store_components(model.dictionary, model.dictionary.sum(axis=0) * model.shape / model.rate)
         self.shape_, self.rate_ = model.shape.copy(), model.rate.copy()
 
-    def _takes_batches(self) -> bool:
-        return True
-
     def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
         """Online EM, whatever ``inference`` is."""
         online, key = self._online(self._settings(data)), self._key()

@@ -8,6 +8,16 @@ from partwise.io.source import bad_file, bytes_allowed, check_regular, text_line
 from partwise.io.writing_tables import original
 
 
+def csv_rows(path: Path, remedy: str) -> list[list[str]]:
+    """The lines of a small .csv or .tsv file that are not empty, as cells; ``remedy`` is for messages."""
+    check_regular(path)
+    delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    try:
+        return [row for row in csv.reader(text_lines(path, bytes_allowed()), delimiter=delimiter) if row]
+    except csv.Error as error:
+        raise bad_file(path, f"it is not valid CSV ({error})", remedy) from error
+
+
 def read_pairs(file: str | os.PathLike[str], first: str, second: str) -> list[tuple[str, str]]:
     """The cells of two columns of a .csv or .tsv file, line by line.
 
@@ -19,12 +29,7 @@ def read_pairs(file: str | os.PathLike[str], first: str, second: str) -> list[tu
         Names of the columns.
     """
     path = Path(file).expanduser()
-    check_regular(path)
-    delimiter = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-    try:
-        rows = [row for row in csv.reader(text_lines(path, bytes_allowed()), delimiter=delimiter) if row]
-    except csv.Error as error:
-        raise bad_file(path, f"it is not valid CSV ({error})", f"write the columns {first} and {second}") from error
+    rows = csv_rows(path, f"write the columns {first} and {second}")
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     if first not in header or second not in header:
         raise bad_file(path, f"it has no columns '{first}' and '{second}'", "name the columns in the first line")

@@ -7,44 +7,28 @@ import math
 
 import numpy as np
 
+from partwise.kernels.gamma_functions import HALF_LOG_TWO_PI, log1p_rest, stirling_rest
 from partwise.kernels.jit import inner_kernel
 
-_HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _FAR = 30.0
 
 _N_TABLE = 16
 _STIRLING_TABLE = np.array(
-    [-_HALF_LOG_TWO_PI]
-    + [math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - _HALF_LOG_TWO_PI for n in range(1, _N_TABLE)]
+    [-HALF_LOG_TWO_PI]
+    + [math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - HALF_LOG_TWO_PI for n in range(1, _N_TABLE)]
 )
 
 
 @inner_kernel
 def stirling_error(n: float) -> float:
     """``gammaln(n + 1) - (n + 0.5) * log(max(n, 1)) + n - 0.5 * log(2 * pi)`` for an integer n."""
-    if n < _N_TABLE:
-        return float(_STIRLING_TABLE[int(n)])
-    inverse = 1.0 / n
-    square = inverse * inverse
-    series = 1.0 / 1260.0 - square * (1.0 / 1680.0 - square * (1.0 / 1188.0))
-    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * series))
+    return float(_STIRLING_TABLE[int(n)]) if n < _N_TABLE else stirling_rest(n)
 
 
 @inner_kernel
 def deviance(x: float, mean: float) -> float:
     """``xlogy(x, x / mean) + mean - x``, without cancellation where x is close to mean."""
-    difference = x - mean
-    if abs(difference) < 0.1 * (x + mean):
-        # log(x / mean) = 2 atanh(ratio), whose first term cancels; |ratio| < 0.1, so that 8 more reach full precision.
-        ratio = difference / (x + mean)
-        square = ratio * ratio
-        series = 0.0
-        for j in range(8, 0, -1):
-            series = (series + 1.0 / (2.0 * j + 1.0)) * square
-        return ratio * (difference + 2.0 * x * series)
-    if x == 0.0:
-        return mean
-    return x * math.log(x / mean) - difference
+    return mean if x == 0.0 else -x * log1p_rest((mean - x) / x)
 
 
 @inner_kernel
@@ -68,4 +52,4 @@ def log_normal_cdf(x: float) -> float:
     """``scipy.special.log_ndtr(x)``, to a few digits far below 0."""
     if x > -_FAR:
         return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
-    return -0.5 * x * x - math.log(-x) - _HALF_LOG_TWO_PI
+    return -0.5 * x * x - math.log(-x) - HALF_LOG_TWO_PI

@@ -192,9 +192,6 @@ class PoissonNMF(BatchModel):
         self._store_components(dictionary, totals)
         self.mean_activations_ = means
 
-    def _takes_batches(self) -> bool:
-        return True
-
     def _absorb(self, data: CountMatrix, n_batches: int, n_seen: int) -> None:
         statistics = absorb(self._online_statistics(data), data, self._engine())
         self._forget()

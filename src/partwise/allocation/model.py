@@ -268,19 +268,6 @@ class AllocationModel:
         dictionary[:, : self.n_fixed] = self.fixed
         return dictionary
 
-    def modal_factors(self, sample_counts: Any, feature_counts: Any) -> tuple[Floats, Floats]:
-        """Conditional modes given S (Eq. 11), clipped at 0 if concentrations are below 1."""
-        shares = np.maximum(self.activation_posterior(sample_counts) - 1.0, 0.0)
-        weights = np.maximum(self.dictionary_posterior(feature_counts) - 1.0, 0.0)
-        shape, rate = self.length_posterior(np.asarray(sample_counts).sum(axis=1))
-        lengths = np.maximum(shape - 1.0, 0.0) / rate
-        totals, sums = shares.sum(axis=1), weights.sum(axis=0)
-        even = np.full_like(shares, 1.0 / self.n_components)
-        shares = np.where(totals[:, None] > 0, shares / np.where(totals > 0, totals, 1.0)[:, None], even)
-        flat = np.full_like(weights, 1.0 / self.n_features)
-        weights = np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), flat)
-        return shares * lengths[:, None], weights
-
 
 def log_dirichlet_constant(concentration: Floats) -> float:
     """Log Γ(Σ c) - Σ log Γ(c)."""

@@ -1,11 +1,9 @@
 """``EmpiricalBayesPoissonNMF``: Poisson factorization whose priors are learned from the data."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -285,18 +283,6 @@ class EmpiricalBayesPoissonNMF(BatchModel):
     def objective(self) -> float:
         """The evidence lower bound."""
         return self.elbo_
-
-    def elbo_by_size(self, X: Any, sizes: Sequence[int]) -> Floats:
-        """Fit models for several choices of K and return the bound of each. The best K has the highest bound.
-
-        Parameters
-        ----------
-        X
-            Data as for `fit`.
-        sizes
-            Choices of K to try, such as ``range(1, 9)``.
-        """
-        return np.array([clone(self).set_params(n_components=int(size)).fit(X).elbo_ for size in sizes])
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from partwise import CountMatrix
 from partwise.core.keys import Key
 from partwise.gamma_poisson import GammaPoissonModel
 
@@ -74,17 +73,6 @@ def test_two_sample_test_has_power(samples: dict[str, np.ndarray]) -> None:
     swapped = GammaPoissonModel(MODEL.dictionary, MODEL.shape, MODEL.dictionary.sum(axis=0) ** 2 / MODEL.rate)
     wrong = drawn_by_parts(swapped, OTHERS[1], rng)
     assert two_sample_p_value(X, wrong) < 1e-12
-
-
-def test_log_joint() -> None:
-    activations = np.array([[0.3, 1.2], [2.0, 0.1]])
-    X = np.array([[1.0, 0.0, 3.0], [np.nan, 2.0, 0.0]])
-    rates = activations @ MODEL.dictionary.T
-    expected = stats.gamma.logpdf(activations, MODEL.shape, scale=1 / MODEL.rate).sum()
-    observed = ~np.isnan(X)
-    expected += stats.poisson.logpmf(X[observed], rates[observed]).sum()
-    assert MODEL.log_joint(CountMatrix.build(X), activations) == pytest.approx(expected, rel=1e-12)
-    assert MODEL.log_joint(CountMatrix.build(X), activations * [1.0, 0.0]) == -np.inf
 
 
 def test_an_empty_component_adds_nothing() -> None:

@@ -107,13 +107,14 @@ def test_a_superfluous_component_is_removed_and_a_needed_one_stays(rng: np.rando
     model = GammaPoissonModel(extra, shape=[1.0, 0.8, 1.0], rate=[1.0, 2.0, 1.0])
     means = model.shape / model.rate * extra.sum(axis=0)
     counts = DATA.row_sums[:, None] * means / means.sum()
-    removal = Removing(DATA, ENGINE, 1).find(Key(0), model, counts)
-    assert removal is not None
-    np.testing.assert_array_equal(removal.model.dictionary.sum(axis=0) > 0, [True, True, False])
-    np.testing.assert_allclose(removal.sample_counts.sum(axis=1), DATA.row_sums, rtol=1e-6)
+    found = Removing(DATA, ENGINE, 1).find(Key(0), model, counts)
+    assert found is not None
+    smaller, gain, error = found
+    np.testing.assert_array_equal(smaller.model.dictionary.sum(axis=0) > 0, [True, True, False])
+    np.testing.assert_allclose(smaller.sample_counts.sum(axis=1), DATA.row_sums, rtol=1e-6)
     before = exact(DATA, extra, model.shape, model.rate)
-    after = exact(DATA, removal.model.dictionary[:, :2], model.shape[:2], model.rate[:2])
-    assert removal.gain == pytest.approx(after.total - before.total, abs=4.0 * removal.error + 0.5)
+    after = exact(DATA, smaller.model.dictionary[:, :2], model.shape[:2], model.rate[:2])
+    assert gain == pytest.approx(after.total - before.total, abs=4.0 * error + 0.5)
     two = GammaPoissonModel(PARTS, shape=[1.0, 0.8], rate=[1.0, 2.0])
     assert Removing(DATA, ENGINE, 1).find(Key(0), two, counts[:, :2]) is None
 

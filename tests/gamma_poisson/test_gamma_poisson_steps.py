@@ -129,7 +129,7 @@ def test_values_are_counted(rng: np.random.Generator) -> None:
 
 def test_totals_of_draws_are_counted_by_component(rng: np.random.Generator) -> None:
     draws = [rng.poisson(3.0, size=(40, 3)).astype(float) for _ in range(2)]
-    found = m_steps.drawn_totals(Side(CountMatrix.build(X), ENGINE), draws)
+    found, _ = Side(CountMatrix.build(X), ENGINE).map_rows(m_steps._drawn_totals, reads=draws)
     for k in range(3):
         values, times = np.unique(np.concatenate(draws)[:, k], return_counts=True)
         np.testing.assert_array_equal(found[k].values, values)

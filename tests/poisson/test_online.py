@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import poisson
 
 import partwise
-from partwise import CountMatrix, PoissonNMF
+from partwise import PoissonNMF
 from partwise.errors import InvalidInputError
 from partwise.poisson.inference import online
-from partwise.poisson.model import PoissonModel
 
 Floats = NDArray[np.float64]
 N_COMPONENTS = 5
@@ -34,8 +34,8 @@ def batches(X: Floats, size: int) -> Iterator[Floats]:
 
 def value(model: PoissonNMF, X: Floats) -> float:
     """Log-likelihood in nats per count, at the best activations."""
-    data = CountMatrix.build(X)
-    return PoissonModel(model.transform(X), model.components_.T + 1e-12).log_likelihood(data) / data.total
+    rates = model.transform(X) @ (model.components_ + 1e-12)
+    return float(np.nansum(poisson.logpmf(X, rates)) / np.nansum(X))
 
 
 # Measured gaps after one pass: 0.0005 to 0.0013 nats per count; that of the true dictionary is 0.0006 to 0.0008. One

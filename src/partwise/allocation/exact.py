@@ -51,7 +51,12 @@ def exact_log_marginal(X: Any, model: AllocationModel, *, max_states: int = 200_
             splits = list(_splits(int(row[f]), n_components))
             grown: dict[Sums, float] = {}
             for (sums, weight), split in itertools.product(inside.items(), splits):
-                merged = _added(sums, split, int(f) * n_components)
+                # A split is added to the sums of its feature, and to those of the row at the end.
+                changed = list(sums)
+                for k, part in enumerate(split):
+                    changed[f * n_components + k] += part
+                    changed[n_features * n_components + k] += part
+                merged = tuple(changed)
                 term = weight - sum(math.lgamma(part + 1.0) for part in split)
                 grown[merged] = float(np.logaddexp(grown[merged], term)) if merged in grown else term
             if len(grown) > max_states:
@@ -79,15 +84,6 @@ def _splits(count: int, n_parts: int) -> Iterator[Sums]:
     for first in range(count + 1):
         for rest in _splits(count - first, n_parts - 1):
             yield (first, *rest)
-
-
-def _added(sums: Sums, split: Sums, at: int) -> Sums:
-    """The sums after a split is added to those of a feature, and to those of the row at the end."""
-    grown = list(sums)
-    for k, part in enumerate(split):
-        grown[at + k] += part
-        grown[len(sums) - len(split) + k] += part
-    return tuple(grown)
 
 
 def _refuse(max_states: int) -> None:

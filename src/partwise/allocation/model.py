@@ -239,8 +239,7 @@ class AllocationModel:
         log_factorials
             Σ log x_nf! of the data.
         """
-        constant = self._log_dictionary_constant
-        return constant + log_samples + self._log_features(feature_counts) - log_factorials
+        return self._log_dictionary_constant + log_samples + self._log_features(feature_counts) - log_factorials
 
     def dictionary_posterior(self, feature_counts: Any) -> Floats:
         """Parameters of the Dirichlet distributions of w_.k given S (Eq. 6), one per column: α_f + S_+fk."""

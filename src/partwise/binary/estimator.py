@@ -1,7 +1,7 @@
 """``BinaryNMF``: nonnegative factorization of bits without a link function. Its priors switch off spare parts."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -214,7 +214,11 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         weighs = self._start == "mixed" and self.n_chains > 1
         weighs = weighs and needed_bytes(*sizes, pair=pair, weighs_chains=True) <= self.max_memory
         if self.batch_size is not None:
-            self._fit_in_batches(model, data)
+            algorithm = StochasticVariational(model, int(self.batch_size), self._engine())
+            state = self._run(algorithm, data, max_iter=self._most_iterations).state
+            self._store_online(model.with_priors(state.priors), state.averages, data.shape[0])
+            self.activations_ = self._activations(data)
+            self._store_cells(data, self.expected(self.activations_))
         elif self.inference in _SAMPLERS:
             self._fit_by_sampling(model, data, weighs)
         elif self.inference in ("em", "map"):
@@ -258,13 +262,6 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
         algorithm = ExpectationMaximisation(model, self.inference == "map", self._engine())
         state = self._run(algorithm, cells, max_iter=self._most_iterations, convergence=self._rule(cells)).state
         self._store(data, posterior_of_factors(model.with_priors(state.priors), cells, state.rows, state.columns))
-
-    def _fit_in_batches(self, model: BinaryModel, data: BinaryMatrix) -> None:
-        algorithm = StochasticVariational(model, int(cast(int, self.batch_size)), self._engine())
-        state = self._run(algorithm, data, max_iter=self._most_iterations).state
-        self._store_online(model.with_priors(state.priors), state.averages, data.shape[0])
-        self.activations_ = self._activations(data)
-        self._store_cells(data, self.expected(self.activations_))
 
     def _rule(self, cells: Cells) -> SmallChange | None:
         return small_change(self.tol, max(cells.n_cells, 1))

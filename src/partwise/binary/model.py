@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, xlogy
 
-from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.errors import InvalidInputError
 from partwise.kernels.arrays import Floats
@@ -97,56 +96,36 @@ class BinaryModel:
         generator = key.for_stage("simulate").generator()
         priors = self.priors
 
-        def dirichlet(n_rows: int, concentration: Floats) -> Floats:
-            return generator.dirichlet(concentration, size=n_rows)
-
         def beta(n_rows: int) -> Floats:
             return generator.beta(priors.alpha, priors.beta, size=(n_rows, self.n_components))
 
-        dictionary = beta(n_features) if self.kind == "dir-beta" else dirichlet(n_features, priors.concentration)
+        dictionary = (
+            beta(n_features) if self.kind == "dir-beta" else generator.dirichlet(priors.concentration, n_features)
+        )
         if self.kind == "beta-dir":
             activations = beta(n_samples)
         else:
             own = priors.concentration if self.kind == "dir-beta" else priors.activation_concentration
-            activations = dirichlet(n_samples, own)
+            activations = generator.dirichlet(own, n_samples)
         bits = generator.random((n_samples, n_features)) < activations @ dictionary.T
         return SimulatedBits(bits.astype(np.int8), activations, dictionary)
 
-    def log_likelihood(self, data: SparseData, activations: Floats, dictionary: Floats) -> float:
-        """Σ log P(x_nf) over the observed cells; -inf if an observed value has probability 0.
-
-        The probability of a zero is a sum of positive terms, because 1 - P(1) would lose digits.
-        """
-        turned = self.kind == "dir-beta"
-        zeros = activations @ (1.0 - dictionary).T if turned else (1.0 - activations) @ dictionary.T
-        bits, seen = data.to_scipy().toarray().astype(bool), ~data.missing_matrix().toarray()
-        with np.errstate(divide="ignore"):
-            return float(np.log(np.where(bits, activations @ dictionary.T, zeros)[seen]).sum())
-
-    def log_prior(self, activations: Floats, dictionary: Floats, *, of_logs: bool = False) -> float:
-        """Log density of both factors (+inf where a concentration below 1 meets an exact zero).
-
-        With ``of_logs``, that of their log odds and logarithms: it is finite, and has one mode, under every prior.
-        """
-        priors, less = self.priors, 0.0 if of_logs else 1.0
+    def log_prior(self, activations: Floats, dictionary: Floats) -> float:
+        """Log density of the log odds or logarithms of both factors: finite, and with one mode, under every prior."""
+        priors = self.priors
         if self.kind == "beta-dir":
-            return self._log_beta(activations, less) + _log_dirichlet(dictionary, priors.concentration, less)
+            return self._log_beta(activations) + _log_dirichlet(dictionary, priors.concentration)
         if self.kind == "dir-beta":
-            return self._log_beta(dictionary, less) + _log_dirichlet(activations, priors.concentration, less)
-        return _log_dirichlet(dictionary, priors.concentration, less) + _log_dirichlet(
-            activations, priors.activation_concentration, less
-        )
+            return self._log_beta(dictionary) + _log_dirichlet(activations, priors.concentration)
+        own = _log_dirichlet(activations, priors.activation_concentration)
+        return _log_dirichlet(dictionary, priors.concentration) + own
 
-    def log_joint(self, data: SparseData, activations: Floats, dictionary: Floats) -> float:
-        """The logarithm of p(X, activations, dictionary) of the observed cells."""
-        return self.log_likelihood(data, activations, dictionary) + self.log_prior(activations, dictionary)
-
-    def _log_beta(self, factor: Floats, less: float) -> float:
+    def _log_beta(self, factor: Floats) -> float:
         alpha, beta = self.priors.alpha, self.priors.beta
-        terms: Any = -betaln(alpha, beta) + xlogy(alpha - less, factor) + xlogy(beta - less, 1.0 - factor)
+        terms: Any = -betaln(alpha, beta) + xlogy(alpha, factor) + xlogy(beta, 1.0 - factor)
         return float(terms.sum())
 
 
-def _log_dirichlet(factor: Floats, concentration: Floats, less: float) -> float:
+def _log_dirichlet(factor: Floats, concentration: Floats) -> float:
     constant = gammaln(concentration.sum()) - gammaln(concentration).sum()
-    return float(len(factor) * constant + xlogy(concentration - less, factor).sum())
+    return float(len(factor) * constant + xlogy(concentration, factor).sum())

@@ -4,9 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
-from partwise.core.data import SparseData
 from partwise.core.keys import Key
 from partwise.core.run import Algorithm
 from partwise.engines.base import Engine
@@ -65,13 +63,6 @@ class GammaPoissonModel:
         activations = rng.gamma(self.shape, 1.0 / self.rate, size=(n_samples, self.shape.size))
         return PoissonModel(activations, self.dictionary).simulate(key)
 
-    def log_joint(self, data: SparseData, activations: Floats) -> float:
-        """Log p(X, h | w), the log x! terms included; -inf where a count has rate 0."""
-        prior = xlogy(self.shape, self.rate) - gammaln(self.shape)
-        with np.errstate(divide="ignore"):
-            logs = xlogy(self.shape - 1.0, activations) - self.rate * activations + prior
-        return PoissonModel(activations, self.dictionary).log_likelihood(data) + float(logs.sum())
-
 
 class GammaPoissonAlgorithm(Algorithm[Any], Protocol):
     """An algorithm whose states represent a model."""
@@ -105,6 +96,9 @@ class MarginalEM:
     def model(self, state: Any) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.dictionary, state.shape, self.rate)
+
+    def rebase(self, state: Any, change: float) -> None:
+        """Nothing to do: states store no objective that steps are judged by."""
 
 
 def column_norms(dictionary: Floats) -> dict[str, float]:

@@ -52,26 +52,17 @@ def _normal_density(x: float) -> float:
     return math.exp(-0.5 * x * x)
 
 
-def _normal_inverse(height: float) -> float:
-    return math.sqrt(-2.0 * math.log(height))
-
-
-def _exponential_density(x: float) -> float:
-    return math.exp(-x)
-
-
-def _exponential_inverse(height: float) -> float:
-    return -math.log(height)
-
-
 NORMAL_EDGES, NORMAL_HEIGHTS = _layers(
     NORMAL_TAIL,
     NORMAL_TAIL * _normal_density(NORMAL_TAIL) + math.sqrt(math.pi / 2.0) * math.erfc(NORMAL_TAIL / math.sqrt(2.0)),
     _normal_density,
-    _normal_inverse,
+    lambda height: math.sqrt(-2.0 * math.log(height)),
 )
 EXPONENTIAL_EDGES, EXPONENTIAL_HEIGHTS = _layers(
-    EXPONENTIAL_TAIL, (EXPONENTIAL_TAIL + 1.0) * math.exp(-EXPONENTIAL_TAIL), _exponential_density, _exponential_inverse
+    EXPONENTIAL_TAIL,
+    (EXPONENTIAL_TAIL + 1.0) * math.exp(-EXPONENTIAL_TAIL),
+    lambda x: math.exp(-x),
+    lambda height: -math.log(height),
 )
 
 # Step of a 53-bit integer in each layer.

@@ -279,8 +279,7 @@ def _estimate_rows(
     settings: tuple[Any, ...],
     empty: LikelihoodProblem,
 ) -> None:
-    own = inverse_rates if inverse_rates.shape[0] == 1 else inverse_rates[block.rows]
-    rows = block.data.rows(block.start, block.stop)
+    rows, own = block.data.rows(block.start, block.stop), block.own(inverse_rates)
     problem = replace(empty, data=rows, inverse_rates=own, first_row=block.first_row + block.start)
     out[block.rows] = np.column_stack(estimate(problem, *settings))
 

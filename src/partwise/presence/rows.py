@@ -56,7 +56,9 @@ class RowSampler:
         with np.errstate(divide="ignore"):
             odds = prior / (1.0 - prior)
         shares = _fit_of_all(counts, scaled, allowed) / counts.sum()
-        alike, background = _likeness(scaled), _BACKGROUND * counts.sum()
+        # Weights for proposing one part in place of another: parts that are similar in the cells with counts.
+        units = unit_parts(scaled.T)
+        alike, background = np.asarray((units @ units.T) ** 8 + 0.02), _BACKGROUND * counts.sum()
         presence = np.zeros((2, n_parts))
         for chain, smallest in enumerate(_START_SHARES):
             start = (shares >= min(smallest, shares.max())) | (prior == 1.0)
@@ -100,9 +102,3 @@ def _fit_of_all(counts: Floats, cells: Floats, allowed: Places) -> Floats:
     fit_all(counts, np.ascontiguousarray(cells), _BACKGROUND * total, allowed, found)
     fitted[allowed] = found
     return fitted
-
-
-def _likeness(cells: Floats) -> Floats:
-    """Weights for proposing one part in place of another: parts that are similar in the cells with counts."""
-    units = unit_parts(cells.T)
-    return np.asarray((units @ units.T) ** 8 + 0.02)

@@ -57,7 +57,11 @@ class PosteriorComponents:
         Newton steps on log λ, and bisection if they leave the bracket: at points the function jumps.
         """
         _check_level(level)
-        lowest, highest = self._bracket(level)
+        # The mixture's quantile is between the smallest and the largest of the components' own.
+        points = np.isinf(self.shapes)
+        own = np.where(points, self.means, gammaincinv(np.where(points, 1.0, self.shapes), level) / self.rates)
+        counted = self.shares > _NEGLIGIBLE
+        lowest, highest = np.where(counted, own, np.inf).min(axis=1), np.where(counted, own, 0.0).max(axis=1)
         at_zero = np.sum(self.shares * (self.means == 0), axis=1) >= level
         low, high = np.log(np.maximum(lowest, 1e-300)) - 1e-9, np.log(np.maximum(highest, 1e-300)) + 1e-9
         active = np.flatnonzero(~at_zero)
@@ -77,7 +81,11 @@ class PosteriorComponents:
             active = active[~settled]
             if not active.size:
                 break
-        return self._snapped(np.where(at_zero, 0.0, np.exp(point)))
+        rates = np.where(at_zero, 0.0, np.exp(point))
+        for j in np.flatnonzero(points.all(axis=0)):
+            # Those at a point are moved to just where it is.
+            rates = np.where(np.abs(rates - self.means[:, j]) <= 1e-11 * rates, self.means[:, j], rates)
+        return rates
 
     def interval(self, level: float) -> Floats:
         """Bounds of the central intervals of this probability, observations x 2."""
@@ -92,19 +100,6 @@ class PosteriorComponents:
         below = np.where(points, self.means <= rates[:, None], gammainc(shapes, scaled))
         density = np.where(points, 0.0, np.exp(xlogy(shapes, scaled) - scaled - gammaln(shapes)))
         return np.sum(self.shares * below, axis=1), np.sum(self.shares * density, axis=1)
-
-    def _snapped(self, rates: Floats) -> Floats:
-        """The rates, those at a point moved to just where it is."""
-        for j in np.flatnonzero(np.isinf(self.shapes).all(axis=0)):
-            rates = np.where(np.abs(rates - self.means[:, j]) <= 1e-11 * rates, self.means[:, j], rates)
-        return rates
-
-    def _bracket(self, level: float) -> tuple[Floats, Floats]:
-        """Smallest and largest of the components' own quantiles: the mixture's quantile is between them."""
-        points = np.isinf(self.shapes)
-        own = np.where(points, self.means, gammaincinv(np.where(points, 1.0, self.shapes), level) / self.rates)
-        counted = self.shares > _NEGLIGIBLE
-        return np.where(counted, own, np.inf).min(axis=1), np.where(counted, own, 0.0).max(axis=1)
 
     def _rows(self, rows: np.ndarray) -> PosteriorComponents:
         return PosteriorComponents(self.shares[rows], self.shapes[rows], self.rates[rows], self.means[rows])

@@ -71,8 +71,11 @@ class ExposureCells:
         # Relative likelihoods of one count depend on the exposure through s λ alone, so that nodes serve all λ.
         some = self._condensed(np.exp(np.minimum(-log_mixture, 600.0)) * self.data.shares)
         counts, inverse = some.relative
+        # Bound of the error of a sum of such weights times likelihoods that are at most 1.
+        widths = _WIDTH / np.sqrt(np.maximum(self.counts, 1.0))
+        errors = np.repeat(gauss_error(self.counts, widths, _NODES), _NODES)
         with np.errstate(divide="ignore"):
-            return counts, inverse, np.log(some.repeats), self._error(some.repeats[self.alone.size :])
+            return counts, inverse, np.log(some.repeats), float(errors @ some.repeats[self.alone.size :])
 
     def _condensed(self, weights: Floats) -> Observations:
         logs = _log(self.data.exposure[self.inside])
@@ -82,11 +85,6 @@ class ExposureCells:
             np.append(self.data.exposure[self.alone], np.exp(nodes).ravel()),
             np.append(weights[self.alone], sizes.ravel()),
         )
-
-    def _error(self, weights: Floats) -> float:
-        """Bound of the error of a sum of such weights times likelihoods that are at most 1."""
-        widths = _WIDTH / np.sqrt(np.maximum(self.counts, 1.0))
-        return float(np.repeat(gauss_error(self.counts, widths, _NODES), _NODES) @ weights)
 
 
 def condensed_points(weights: Floats, means: Floats, level: float) -> tuple[Floats, Floats]:

@@ -107,7 +107,11 @@ class GridFamily(MixtureFamily):
         new = grid.beyond(start)
         if not new.any() or start.weights.size + new.sum() > _MOST_POINTS:
             return start
-        return extended(start, grid.shapes[new], grid.means[new])
+        # With further components of weight 0, in the order of shapes and then of means.
+        weights = np.append(start.weights, np.zeros(np.count_nonzero(new)))
+        shapes, means = np.append(start.shapes, grid.shapes[new]), np.append(start.means, grid.means[new])
+        order = np.lexsort((means, shapes))
+        return GammaMixture(weights[order], shapes[order], means[order])
 
 
 def log_columns(data: Observations, shapes: Floats, means: Floats) -> Floats:
@@ -125,10 +129,3 @@ def weighted(data: Observations, prior: GammaMixture, tol: float) -> GammaMixtur
     likelihood_from_logs(columns, np.empty(data.counts.size))
     best_weights(columns, data.shares, tol, weights, np.empty(3))
     return GammaMixture(weights, prior.shapes, prior.means)
-
-
-def extended(prior: GammaMixture, shapes: Floats, means: Floats) -> GammaMixture:
-    """The mixture with further components of weight 0, in the order of shapes and then of means."""
-    all_shapes, all_means = np.append(prior.shapes, shapes), np.append(prior.means, means)
-    order = np.lexsort((all_means, all_shapes))
-    return GammaMixture(np.append(prior.weights, np.zeros(means.size))[order], all_shapes[order], all_means[order])

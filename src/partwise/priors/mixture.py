@@ -203,13 +203,6 @@ class GammaMixture:
         """Weights, shapes and means in one array."""
         return np.concatenate((self.weights, self.shapes, self.means))
 
-    @classmethod
-    def unpack(cls, numbers: Floats) -> GammaMixture:
-        """Rebuild the prior from its `pack`, exactly."""
-        if numbers.ndim != 1 or numbers.size % 3:
-            raise InvalidInputError(f"a prior is packed as 3 numbers per mixture component, got {numbers.size} in all.")
-        return cls(*numbers.reshape(3, -1).copy())
-
 
 @dataclass(frozen=True)
 class MixtureFamily(ABC):
@@ -252,8 +245,10 @@ class MixtureFamily(ABC):
         return prior.pack()
 
     def unpack(self, numbers: Floats) -> GammaMixture:
-        """The prior of these numbers."""
-        return GammaMixture.unpack(numbers)
+        """The prior of these numbers, exactly."""
+        if numbers.ndim != 1 or numbers.size % 3:
+            raise InvalidInputError(f"a prior is packed as 3 numbers per mixture component, got {numbers.size} in all.")
+        return GammaMixture(*numbers.reshape(3, -1).copy())
 
 
 def posterior_components(prior: RatePrior, counts: Floats, exposure: Floats) -> PosteriorComponents:

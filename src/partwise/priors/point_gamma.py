@@ -40,21 +40,19 @@ class PointGammaFamily(MixtureFamily):
             return one
         if start is None:
             above = Observations(data.counts, data.exposure, data.repeats * (data.counts > 0)).overall_rate
-            found = best_pair(self._starts(plain, np.log(n_positive / n_zero), above), data, tol, 2)
+            # As many zeros as there are, or few.
+            log_odds, own, mean = np.log(n_positive / n_zero), float(plain.shapes[0]), float(plain.means[0])
+            shape = min(own, 1e3)
+            settings = [
+                (log_odds, 1.0, above),
+                (log_odds, np.inf, above),
+                (log_odds, 10.0, above),
+                (2.0, shape, mean),
+                (2.0, 3.0 * shape, 1.1 * mean),
+                (7.0, own, mean),
+            ]
+            starts = [Pair(odds, np.array([np.inf, a]), np.array([0.0, level])) for odds, a, level in settings]
+            found = best_pair(starts, data, tol, 2)
         else:
             found = Pair.of(start).refined(data, tol) if start.weights[0] > 0 else None
         return one if found is None or gamma_value(data, plain) >= found.value else found.prior()
-
-    @staticmethod
-    def _starts(plain: GammaMixture, log_odds: float, above: float) -> list[Pair]:
-        """As many zeros as there are, or few."""
-        shape, mean = float(min(plain.shapes[0], 1e3)), float(plain.means[0])
-        settings = [
-            (log_odds, 1.0, above),
-            (log_odds, np.inf, above),
-            (log_odds, 10.0, above),
-            (2.0, shape, mean),
-            (2.0, 3.0 * shape, 1.1 * mean),
-            (7.0, float(plain.shapes[0]), mean),
-        ]
-        return [Pair(odds, np.array([np.inf, a]), np.array([0.0, level])) for odds, a, level in settings]

@@ -77,10 +77,7 @@ class GibbsSampler(ABC, Generic[Data, State]):
 
     def sweeps_within(self, most: int) -> int:
         """Number of sweeps in as many whole rounds as ``most`` sweeps allow, at least one round."""
-        number = 1
-        while self._round(number + 1)[0] <= most:
-            number += 1
-        return self._round(number)[0]
+        return max(self._round_of(most + 1)[0], self.n_sweeps)
 
     @abstractmethod
     def init(self, key: Key, data: Data) -> State:

@@ -78,7 +78,12 @@ def draw_concentrations(
         counts = np.asarray(feature_counts)[:, model.n_fixed : model.n_components]
         # One value for all features: tables of all parts belong to one prior, and waits count for each feature.
         opened = tables(generator, exceeding(counts.reshape(-1, 1)), dictionary[:1])
-        waited = _wait(generator, float(dictionary.sum()), counts.sum(axis=0, dtype=np.float64))
+        # -Σ log q for q ~ Beta(first, size) and sizes above 0, by logarithms of gammas, because the first may be tiny.
+        first, totals = float(dictionary.sum()), counts.sum(axis=0, dtype=np.float64)
+        totals = totals[totals > 0]
+        uniform = np.log1p(-generator.random(totals.size)) / first
+        logs = np.log(generator.standard_gamma(first + 1.0, totals.size)) + uniform
+        waited = float((np.logaddexp(logs, np.log(generator.standard_gamma(totals))) - logs).sum())
         drawn = generator.standard_gamma(1.0 + opened[0]) / (1.0 + dictionary.size * waited)
         dictionary = np.full_like(dictionary, drawn)
     return _bounded(dictionary, activation)
@@ -90,14 +95,6 @@ def _bounded(dictionary: Floats, activation: Floats) -> Concentrations:
 
 def _exceeding_rows(block: Block, sample_counts: Any, size: int) -> NDArray[np.int64]:
     return exceeding(sample_counts[block.rows], size)
-
-
-def _wait(generator: np.random.Generator, first: float, sizes: Floats) -> float:
-    """-Σ log q for q ~ Beta(first, size) and sizes above 0, by logarithms of gammas, because the first may be tiny."""
-    sizes = sizes[sizes > 0]
-    uniform = np.log1p(-generator.random(sizes.size)) / first
-    logs = np.log(generator.standard_gamma(first + 1.0, sizes.size)) + uniform
-    return float((np.logaddexp(logs, np.log(generator.standard_gamma(sizes))) - logs).sum())
 
 
 # Algorithms without draws.

@@ -12,11 +12,9 @@ from partwise.engines.base import Engine
 from partwise.engines.blocks import Block, Made, row_blocks
 from partwise.kernels.arrays import Floats, Singles
 
-Stop = tuple[float, float]
-
 # Number of rows of a dictionary (it may be stored by columns) copied at a time.
 _AT_ONCE = 256
-STOP: Stop = (1.0, 0.01)
+STOP = (1.0, 0.01)
 """A row has at most one update per token, and ends when an update moves at most 1% of its tokens (2% in long rows,
 whose updates go further).
 
@@ -24,9 +22,7 @@ Fewer updates would be faster, but leave similar parts unresolved.
 """
 
 
-def expected_activations(
-    data: SparseData, model: AllocationModel, dictionary: Floats, engine: Engine, *, stop: Stop = STOP
-) -> Floats:
+def expected_activations(data: SparseData, model: AllocationModel, dictionary: Floats, engine: Engine) -> Floats:
     """E[h_nk L_n | x_n]. A row's result does not depend on other rows."""
     totals, used = data.row_sums, np.arange(data.shape[1])
     if not data.by_rows and data.nnz < 8 * data.shape[1]:
@@ -34,7 +30,7 @@ def expected_activations(
         used, places = np.unique(data.indices, return_inverse=True)
         narrow = data.shape[0], used.size
         data = replace(data, shape=narrow, indices=places.astype(np.int32), column_labels=None)
-    shared = *_scaled(dictionary, used), model.activation_concentration.astype(np.float32), stop
+    shared = *_scaled(dictionary, used), model.activation_concentration.astype(np.float32)
     blocks = row_blocks(data.indptr, 2**12)
     _, (counts,) = engine.map_rows(_mean_counts, data, blocks, *shared, makes=[Made((model.n_components,))])
     shares = model.activation_posterior(counts)
@@ -59,9 +55,9 @@ def _scaled(dictionary: Floats, used: NDArray[np.integer]) -> tuple[Singles, NDA
 
 
 def _mean_counts(
-    block: Block, counts: Floats, dictionary: Singles, known: NDArray[np.bool_], concentration: Singles, stop: Stop
+    block: Block, counts: Floats, dictionary: Singles, known: NDArray[np.bool_], concentration: Singles
 ) -> None:
     rows = block.data.rows(block.start, block.stop)
     rows = rows.only(known[rows.indices])
     cells = rows.indptr, rows.indices, rows.values
-    mean_sample_counts(cells, dictionary, concentration, stop, counts[block.rows])
+    mean_sample_counts(cells, dictionary, concentration, STOP, counts[block.rows])

@@ -93,11 +93,10 @@ def absorb(model: AllocationModel, averages: Floats, n_seen: int, data: SparseDa
 
 def _update_samples(
     samples: Side, model: AllocationModel, sample_counts: Any, weights: Floats
-) -> tuple[tuple[float, float, Floats], tuple[Any, Any]]:
+) -> tuple[Any, tuple[Any, ...]]:
     """Σ of q(h)'s divergences, of changes of expected counts, and of E[log share]; these, and exp E[log share]."""
     shared, made = (aligned(weights), model.activation_concentration), [Made((model.n_components,))] * 2
-    found, (counts, shares) = samples.map_rows(_update_rows, *shared, reads=[sample_counts], makes=made)
-    return found, (counts, shares)
+    return samples.map_rows(_update_rows, *shared, reads=[sample_counts], makes=made)
 
 
 def _update_rows(

@@ -57,7 +57,11 @@ class ExpectationMaximisation:
     def init(self, key: Key, data: Cells) -> FactorState:
         """Random factors, as in variational Bayes; from drawn labels, if priors are estimated."""
         if self.use_priors and self.model.estimated:
-            return self._learned(key, data)
+            found = learn(key, data, self.model)
+            model = self.model.with_priors(found.priors)
+            rows = row_moments(model, found.row_counts).mean
+            columns = dirichlet_moments(found.column_counts, model.priors.concentration).mean
+            return FactorState(rows, columns, found.priors, rows.copy(), columns.copy())
         generator = key.for_stage("start").generator()
         (n_rows, n_columns), n_components = data.shape, self.model.n_components
         columns = generator.dirichlet(np.ones(n_components), size=n_columns)
@@ -66,13 +70,6 @@ class ExpectationMaximisation:
         else:
             rows = generator.uniform(0.01, 0.99, size=(n_rows, n_components))
         return FactorState(rows, columns, np.array(self.model.priors), rows.copy(), columns.copy())
-
-    def _learned(self, key: Key, data: Cells) -> FactorState:
-        found = learn(key, data, self.model)
-        model = self.model.with_priors(found.priors)
-        rows = row_moments(model, found.row_counts).mean
-        columns = dirichlet_moments(found.column_counts, model.priors.concentration).mean
-        return FactorState(rows, columns, found.priors, rows.copy(), columns.copy())
 
     def step(self, key: Key, data: Cells, state: FactorState) -> tuple[FactorState, Mapping[str, float]]:
         """One iteration. The objective is that of the point of its E-step, left out if that was rejected."""
@@ -86,7 +83,10 @@ class ExpectationMaximisation:
             counts = expected_pair_counts(data, rows, columns, self.engine)
         else:
             counts = expected_counts(data, np.stack((1.0 - rows, rows)), columns, self.engine)
-        objective = counts.log_normaliser + self._log_prior(model, rows, columns)
+        objective = counts.log_normaliser
+        if self.use_priors:
+            factors = (columns, rows) if model.kind == "dir-beta" else (rows, columns)
+            objective += model.log_prior(*factors)
         if state.stride > 0.0 and not objective >= state.reached:
             state.longest = max(0.5 * state.stride, 0.1)
             state.stride = 0.0
@@ -114,12 +114,6 @@ class ExpectationMaximisation:
     def _simplex(self, counts: Floats, old: Floats, concentration: Floats) -> Floats:
         counts = counts + concentration if self.use_priors else counts
         return shares_or(counts, counts.sum(axis=1, keepdims=True), old)
-
-    def _log_prior(self, model: BinaryModel, rows: Floats, columns: Floats) -> float:
-        if not self.use_priors:
-            return 0.0
-        factors = (columns, rows) if model.kind == "dir-beta" else (rows, columns)
-        return model.log_prior(*factors, of_logs=True)
 
 
 def _beyond_on_simplex(now: Floats, before: Floats, stride: float) -> Floats:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from partwise.binary.inference.cells import Cells
 from partwise.binary.inference.posterior import BinaryDraws, dirichlet_moments, row_moments
@@ -63,11 +62,13 @@ class BinaryCollapsedGibbs(GibbsSampler[Cells, BinaryGibbsState]):
 
         self.engine.for_each(begin, range(n_chains))
         for labels, row_labels in found:
-            row_counts = np.zeros((data.shape[0], n_components, 2), np.int32)
+            row_counts: Counts = np.zeros((data.shape[0], n_components, 2), np.int32)
             column_counts = np.zeros((data.shape[1], n_components), np.int32)
             count_labels(data.ordered, labels, row_counts, column_counts)
             if self.model.kind == "dir-dir":
-                row_counts = _count_row_labels(data, row_labels, n_components)
+                of_rows = data.rows_of_cells() * n_components + row_labels
+                flat = np.bincount(of_rows, minlength=data.shape[0] * n_components)
+                row_counts = flat.reshape(data.shape[0], n_components).astype(np.int32)
             state.labels.append(labels)
             state.row_labels.append(row_labels)
             state.row_counts.append(row_counts)
@@ -164,8 +165,3 @@ def log_joint_of_counts(model: BinaryModel, row_counts: Counts, column_counts: C
 def _log_dirichlet_counts(counts: Counts, concentration: Floats) -> float:
     sizes = exceeding(counts.sum(axis=1, keepdims=True))
     return log_rising(exceeding(counts), concentration) - log_rising(sizes, concentration.sum(keepdims=True))
-
-
-def _count_row_labels(data: Cells, row_labels: NDArray[Any], n_components: int) -> Counts:
-    flat = np.bincount(data.rows_of_cells() * n_components + row_labels, minlength=data.shape[0] * n_components)
-    return flat.reshape(data.shape[0], n_components).astype(np.int32)

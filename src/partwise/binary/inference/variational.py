@@ -109,7 +109,11 @@ def divergence(model: BinaryModel, state: BinaryVariationalState) -> float:
     total = _dirichlet_divergence(state.column_counts, priors.concentration)
     if model.kind == "dir-dir":
         return total + _dirichlet_divergence(state.row_counts, priors.activation_concentration)
-    return total + _beta_divergence(state.row_counts, priors.alpha, priors.beta)
+    counts = state.row_counts
+    ones, zeros = priors.alpha + counts[..., 1], priors.beta + counts[..., 0]
+    both = digamma(ones + zeros)
+    logs = counts[..., 1] * (digamma(ones) - both) + counts[..., 0] * (digamma(zeros) - both)
+    return total + float((logs - betaln(ones, zeros) + betaln(priors.alpha, priors.beta)).sum())
 
 
 def _dirichlet_divergence(counts: Floats, concentration: Floats) -> float:
@@ -117,10 +121,3 @@ def _dirichlet_divergence(counts: Floats, concentration: Floats) -> float:
     prior = len(counts) * (gammaln(concentration.sum()) - gammaln(concentration).sum())
     posterior = gammaln(parameters.sum(axis=1)).sum() - gammaln(parameters).sum()
     return float(posterior - prior + (counts * log_dirichlet_means(parameters)).sum())
-
-
-def _beta_divergence(counts: Floats, alpha: Floats, beta: Floats) -> float:
-    ones, zeros = alpha + counts[..., 1], beta + counts[..., 0]
-    both = digamma(ones + zeros)
-    logs = counts[..., 1] * (digamma(ones) - both) + counts[..., 0] * (digamma(zeros) - both)
-    return float((logs - betaln(ones, zeros) + betaln(alpha, beta)).sum())

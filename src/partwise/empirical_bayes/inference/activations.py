@@ -71,13 +71,11 @@ def expected_counts(
 
 def _settle(
     block: Block, exposure: Floats, counts: Floats, left: Floats, geometric: Floats, priors: Priors, *limits: Any
-) -> float:
+) -> None:
     rows = block.data.rows(block.start, block.stop)
     # Counts of features that no part holds say nothing.
     rows = rows.only(np.any(geometric > 0, axis=1)[rows.indices])
-    own = exposure if exposure.shape[0] == 1 else exposure[block.rows]
-    counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, own, priors), *limits)
-    return 0.0
+    counts[block.rows], left[block.rows] = settled(_Rows(rows, geometric, block.own(exposure), priors), *limits)
 
 
 @dataclass

@@ -251,9 +251,8 @@ def _posterior(prior: RatePrior, counts: Floats, exposure: Floats) -> tuple[floa
     return divergence, mean, geometric
 
 
-def _flat_rates(block: Block, counts: Floats, exposure: Floats, floors: Floats, out: Floats) -> float:
+def _flat_rates(block: Block, counts: Floats, exposure: Floats, floors: Floats, out: Floats) -> None:
     out[block.rows] = FlatPrior(floors[block.rows]).rates(counts[block.rows], block.own(exposure))
-    return 0.0
 
 
 def _scaled(block: Block, array: Floats, scales: Floats, out: Floats, weights: CellWeights | None) -> Floats:

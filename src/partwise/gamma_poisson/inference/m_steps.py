@@ -72,12 +72,6 @@ class ValueCounts:
         return ValueCounts(np.concatenate((self.values, other.values)), np.concatenate((self.times, other.times)))
 
 
-def drawn_totals(samples: Side, totals: Sequence[Any]) -> tuple[ValueCounts, ...]:
-    """The totals L_nk of some draws (each samples x parts), for each part."""
-    found: tuple[ValueCounts, ...] = samples.map_rows(_drawn_totals, reads=totals)[0]
-    return found
-
-
 def moved_shapes(samples: Side, totals: Sequence[Any], shape: Floats, weight: float) -> Floats:
     """Move shapes by a weight towards those that fit draws of totals; unchanged if nothing was drawn.
 
@@ -85,10 +79,12 @@ def moved_shapes(samples: Side, totals: Sequence[Any], shape: Floats, weight: fl
     """
     if not totals:
         return shape
-    return np.asarray(shape ** (1.0 - weight) * profile_shapes(drawn_totals(samples, totals), shape) ** weight)
+    drawn, _ = samples.map_rows(_drawn_totals, reads=totals)
+    return np.asarray(shape ** (1.0 - weight) * profile_shapes(drawn, shape) ** weight)
 
 
 def _drawn_totals(block: Block, *totals: Floats) -> tuple[ValueCounts, ...]:
+    """The totals L_nk of some draws (each samples x parts), for each part."""
     return tuple(map(ValueCounts, np.concatenate([draw[block.rows] for draw in totals]).T))
 
 

@@ -110,9 +110,6 @@ class OnlineEM(MarginalEM):
         """Expected totals of each feature in each batch, without batch factors."""
         return state.in_groups * data.shape[0]
 
-    def rebase(self, state: OnlineState, change: float) -> None:
-        """Nothing to do: the state stores no objective."""
-
     def model(self, state: OnlineState) -> GammaPoissonModel:
         """Dictionary, shapes and rates of a state."""
         return GammaPoissonModel(state.statistic * (self.rate / state.shape), state.shape, self.rate)

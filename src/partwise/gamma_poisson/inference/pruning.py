@@ -71,7 +71,8 @@ class Merging:
         rows = np.sort(key.generator().permutation(n_samples)[:_MERGE_SAMPLES])
         some = replace(self, data=self.data.take(rows))
         draws = [activations[rows] for activations in draws]
-        cells = [some._rates(activations) for activations in draws]
+        places = some._rows, some.data.indices
+        cells = [cell_rates(activations, self.model.dictionary, *places) for activations in draws]
         found: list[Merge] = []
         for number, (kept, absorbed) in enumerate(self.candidates()):
             merge = some._judged(key.for_chain(number), [kept, absorbed], draws, cells, n_samples / rows.size)
@@ -106,10 +107,6 @@ class Merging:
         """The sample of each stored cell."""
         return np.repeat(np.arange(self.data.shape[0]), np.diff(self.data.indptr))
 
-    def _rates(self, activations: Floats) -> Floats:
-        """Σ_k h_nk w_fk in each stored cell."""
-        return cell_rates(activations, self.model.dictionary, self._rows, self.data.indices)
-
     def _judged(
         self, key: Key, pair: list[int], draws: list[Floats], cells: list[Floats], scale: float
     ) -> Merge | None:
@@ -142,17 +139,7 @@ class Merging:
 
 
 @dataclass(frozen=True)
-class Removal:
-    """The model without some parts, matching allocation totals, and its gain in nats, with its error."""
-
-    model: GammaPoissonModel
-    sample_counts: Floats
-    gain: float
-    error: float
-
-
-@dataclass(frozen=True)
-class _Fitted:
+class Fitted:
     """A model with matching allocation totals, and its variational bound."""
 
     model: GammaPoissonModel
@@ -175,37 +162,37 @@ class Removing:
     engine: Engine
     n_jobs: int | None
 
-    def find(self, key: Key, model: GammaPoissonModel, sample_counts: Floats) -> Removal | None:
-        """The best of the smaller models, if it gains."""
+    def find(self, key: Key, model: GammaPoissonModel, sample_counts: Floats) -> tuple[Fitted, float, float] | None:
+        """The best of the smaller models, if it gains, and its gain in nats, with its error."""
         # Samples for estimating the likelihood. Nothing is removed if they have too many counts for that.
         order = key.for_stage("removal samples").generator().permutation(self.data.shape[0])[:_MOST_SAMPLES]
         rows = np.sort(order[np.cumsum(self.data.row_sums[order]) <= _MOST_COUNTS])
         if rows.size < min(order.size, _FEWEST_SAMPLES):
             return None
-        path: list[_Fitted] = []
+        path: list[Fitted] = []
         smaller = self._smaller(key, self._fitted(model, sample_counts))
         while smaller is not None:
             path.append(smaller)
             smaller = self._smaller(key, smaller)
         if not path:
             return None
-        best = Removal(model, sample_counts, -np.inf, 0.0)
+        best = path[0], -np.inf, 0.0
         before = self._log_likelihood(key, rows, model)
         for tried in path:
             after = self._log_likelihood(key, rows, tried.model)
             noise = float(np.sum(before.std_errors**2 + after.std_errors**2))
             gain, error = _in_all_data(after.values - before.values, noise, self.data.shape[0] / rows.size)
-            if gain > best.gain:
-                best = Removal(tried.model, tried.sample_counts, gain, error)
-        return best if best.gain > _REMOVAL_ERRORS * best.error else None
+            if gain > best[1]:
+                best = tried, gain, error
+        return best if best[1] > _REMOVAL_ERRORS * best[2] else None
 
-    def _fitted(self, model: GammaPoissonModel, sample_counts: Floats) -> _Fitted:
+    def _fitted(self, model: GammaPoissonModel, sample_counts: Floats) -> Fitted:
         mean_field = MeanField(self.data, self.engine)
         start = mean_field.posterior(model, sample_counts)
         posterior, bound = mean_field.fit(model, start, max_updates=2 * _UPDATES + 1)
-        return _Fitted(model, np.asarray(posterior.counts), bound)
+        return Fitted(model, np.asarray(posterior.counts), bound)
 
-    def _smaller(self, key: Key, present: _Fitted) -> _Fitted | None:
+    def _smaller(self, key: Key, present: Fitted) -> Fitted | None:
         """The model without the smallest part whose removal raises the bound."""
         model = present.model
         shares = model.dictionary.sum(axis=0) * model.shape / model.rate
@@ -216,7 +203,7 @@ class Removing:
                 return self._adapted(key.for_chain(alive.size), model, state, int(k))
         return None
 
-    def _without(self, k: int, present: _Fitted) -> tuple[GammaVariationalState, float]:
+    def _without(self, k: int, present: Fitted) -> tuple[GammaVariationalState, float]:
         """Let the other parts take over, in proportion to what each holds of a feature and of a sample.
 
         Return the state after some variational updates, and its bound.
@@ -232,7 +219,7 @@ class Removing:
             vem.step(Key(0).at(number), self.data, state)
         return state, mean_field.update(vem.model(state), state.posterior, with_bound=True)[1]
 
-    def _adapted(self, key: Key, model: GammaPoissonModel, state: GammaVariationalState, k: int) -> _Fitted:
+    def _adapted(self, key: Key, model: GammaPoissonModel, state: GammaVariationalState, k: int) -> Fitted:
         """Stochastic EM, first plain, then with all draws averaged: noise would count against the smaller model."""
         shape, rate, n_samples = model.shape, model.rate, self.data.shape[0]
         dictionary = state.dictionary

@@ -211,13 +211,14 @@ class Thorough(MarginalEM):
     def _remove(self, key: Key, data: SparseData, state: ThoroughState) -> bool:
         """Remove a part if that gains; return whether there was one."""
         counts = 0.5 * (np.asarray(state.left.sample_counts) + np.asarray(state.right.sample_counts))
-        removal = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
-        if removal is None:
+        found = Removing(data, self.engine, self.n_jobs).find(key, self.model(state), counts)
+        if found is None:
             return False
-        state.dictionary = removal.model.dictionary
-        state.left, state.right = gibbs.Chain(removal.sample_counts), gibbs.Chain(removal.sample_counts.copy())
-        state.ledger.objective += removal.gain
-        state.ledger.variance += removal.error**2
+        smaller, gain, error = found
+        state.dictionary = smaller.model.dictionary
+        state.left, state.right = gibbs.Chain(smaller.sample_counts), gibbs.Chain(smaller.sample_counts.copy())
+        state.ledger.objective += gain
+        state.ledger.variance += error**2
         self._begin_averaging(data, state)
         return True
 

@@ -239,6 +239,3 @@ class VariationalEM(MarginalEM):
         """Expected totals of each feature in each batch, without batch factors."""
         mean_field = MeanField(data, self.engine)
         return expected_in_groups(mean_field, mean_field.means(state.posterior)[0], state.dictionary)
-
-    def rebase(self, state: GammaVariationalState, change: float) -> None:
-        """Nothing to do: the state stores no objective."""

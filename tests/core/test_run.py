@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from toys import DATA, Counter, RandomWalk, Report, TwoHalves
+from toys import DATA, Counter, RandomWalk, Report
 
 from partwise.core.keys import Key
 from partwise.core.run import run
-from partwise.core.stopping import SmallChange, StopFit, Threshold, TimeLimit
+from partwise.core.stopping import SmallChange, StopFit, Threshold
 from partwise.errors import DivergedError, InvalidInputError
 
 KEY = Key(7, stage=3, chain=1)
@@ -117,15 +117,6 @@ def test_callbacks_see_the_iteration_that_converged() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_time_limit_stops() -> None:
-    result = run(
-        TwoHalves(between=lambda iteration: time.sleep(0.01)), None, key=KEY, max_iter=1000, callbacks=[TimeLimit(0.03)]
-    )
-    assert result.status.code == "stopped"
-    assert 1 <= result.n_iter < 10
-    assert "time limit of 0.03 s" in result.status.message
-
-
 def test_what_cannot_be_called_is_no_callback() -> None:
     with pytest.raises(InvalidInputError, match=r"callbacks\[1\] is 3, which cannot be called"):
         run(Report((0.0,)), None, key=KEY, max_iter=1, callbacks=[print, 3])
@@ -174,8 +165,6 @@ def test_bad_arguments() -> None:
         run(RandomWalk(), DATA, key=KEY, max_iter=-1)
     with pytest.raises(InvalidInputError, match="only together with resume_from"):
         run(RandomWalk(), DATA, key=None, max_iter=1)
-    with pytest.raises(InvalidInputError, match="seconds must be positive"):
-        TimeLimit(0.0)
 
 
 def test_the_loop_costs_little() -> None:

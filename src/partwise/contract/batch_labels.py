@@ -104,9 +104,8 @@ def parts_of_batches(shares: Floats, parts: Sequence[str], batches: Labels) -> l
     products = centred.T @ members
     correlation = np.divide(products, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     best = correlation.argmax(axis=1)
-    found = [
+    return [
         BatchPart(part, str(names[b]), float(correlation[k, b] ** 2))
         for k, (part, b) in enumerate(zip(parts, best, strict=True))
-        if correlation[k, b] > 0
+        if correlation[k, b] > 0 and correlation[k, b] ** 2 >= _MOSTLY
     ]
-    return [one for one in found if one.r2 >= _MOSTLY]

@@ -140,6 +140,27 @@ def positions_of(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]
     return found
 
 
+def parts_of_features(model: Any, parts: Any, labels: Any, unknown: float = np.nan) -> NDArray[Any]:
+    """Values of parts x features of a model as features x parts, for features with given names in their order.
+
+    Parameters
+    ----------
+    model
+        The model. Its features may differ, or be in another order.
+    parts
+        A value for each part and feature of the model.
+    labels
+        The names; None = the features of the model itself.
+    unknown
+        The value for features that the model does not have.
+    """
+    values, known = np.asarray(parts).T, model.known_features
+    if labels is None or known is None or np.array_equal(labels, known):
+        return np.ascontiguousarray(values)
+    places = positions_of(known, np.asarray(labels))
+    return np.where((places >= 0)[:, None], values[places], unknown)
+
+
 def feature_position(names: list[str], feature: Any) -> int:
     """Position of a feature given by name or position."""
     if not isinstance(feature, str) and 0 <= int(feature) < len(names):

@@ -99,19 +99,15 @@ class SparseData:
     def transposed(self) -> Self:
         """The same data by columns: features take the place of samples, so one kernel serves both factors."""
         n_rows, n_columns = self.shape
-        csc = self.to_scipy().tocsc()
-        hidden: Any = np.zeros(n_columns + 1, np.int64), self.missing_indices
-        if self.n_missing:
-            missing = self.missing_matrix().tocsc()
-            hidden = missing.indptr.astype(np.int64), missing.indices.astype(np.int32, copy=False)
+        csc, missing = self.to_scipy().tocsc(), self.missing_matrix().tocsc()
         return replace(
             self,
             shape=(n_columns, n_rows),
             indptr=csc.indptr.astype(np.int64),
             indices=csc.indices.astype(np.int32, copy=False),
             values=csc.data,
-            missing_indptr=hidden[0],
-            missing_indices=hidden[1],
+            missing_indptr=missing.indptr.astype(np.int64),
+            missing_indices=missing.indices.astype(np.int32, copy=False),
             row_labels=self.column_labels,
             column_labels=self.row_labels,
             weights=None if self.weights is None else self.weights.transposed,

@@ -68,9 +68,6 @@ class Trace:
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.columns
-
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self.columns:
             raise KeyError(f"the trace has no column {name!r}; it has {', '.join(self.columns)}")

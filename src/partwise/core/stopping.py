@@ -1,4 +1,4 @@
-"""When a run stops: it has converged, a callback asks for it, its time is over, or Ctrl-C was pressed."""
+"""When a run stops: it has converged, a callback asks for it, or Ctrl-C was pressed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rule(ABC):
 
 @dataclass(frozen=True)
 class SmallChange(Rule):
-    """Converged when a column changes per iteration by less than `tol` units.
+    """Converged when the objective changes per iteration by less than `tol` units.
 
     The change between successive computed values is divided by the iterations between them. So `tol` means the same
     however often the algorithm computes its objective. ``tol=0`` never stops.
@@ -44,15 +44,12 @@ class SmallChange(Rule):
     unit
         Size of a unit. The log-likelihood of counts depends on a constant, so it is measured in nats per count:
         ``unit = total count``. None = the size of the value itself.
-    key
-        Column of the trace.
     patience
         How many successive changes must be that small.
     """
 
     tol: float
     unit: float | None = None
-    key: str = "objective"
     patience: int = 1
 
     def __post_init__(self) -> None:
@@ -62,7 +59,7 @@ class SmallChange(Rule):
 
     def check(self, trace: Trace) -> str | None:
         """Why the fit has converged; None if it has not."""
-        latest = _computed_now(trace, self.key, self.patience + 1)
+        latest = _computed_now(trace, "objective", self.patience + 1)
         if len(latest) <= self.patience:
             return None
         for (iteration, value), (previous_iteration, previous) in itertools.pairwise(latest):
@@ -71,7 +68,7 @@ class SmallChange(Rule):
             if not abs(value - previous) < self.tol * unit * (iteration - previous_iteration):
                 return None
         limit = f"{self.tol:g} of its size" if self.unit is None else f"{self.tol * self.unit:.3g}"
-        return f"the {self.key} changed by less than {limit} per iteration"
+        return f"the objective changed by less than {limit} per iteration"
 
 
 @dataclass(frozen=True)
@@ -125,30 +122,6 @@ class Callback(Protocol):
 
 class StopFit(Exception):  # noqa: N818 - a signal, as StopIteration is, not an error
     """Raised in a callback to stop the fit; the message becomes part of its status."""
-
-
-@dataclass(frozen=True)
-class TimeLimit:
-    """Stop after the first iteration that ends later than `seconds`.
-
-    The seconds before a resume count, too: to continue a run that ran out of time, raise the limit.
-
-    Parameters
-    ----------
-    seconds
-        Time limit of the whole fit.
-    """
-
-    seconds: float
-
-    def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise InvalidInputError(f"seconds must be positive, got {self.seconds}.")
-
-    def __call__(self, iteration: int, state: Any, trace: Trace, /) -> None:
-        """Raise `StopFit` when the time is over."""
-        if trace.columns["elapsed"][-1] > self.seconds:
-            raise StopFit(f"the time limit of {self.seconds:g} s was reached")
 
 
 class DeferredInterrupt:

@@ -167,11 +167,8 @@ def swimmer(level: int = 1) -> Swimmer:
             columns = _MIDDLE + side - side * column_step * steps
             parts[4 * limb + position, rows, columns] = 1
     parts[16, _TOP : _BOTTOM + 1, _MIDDLE] = 1
-    for row, column in itertools.product((_TOP, _BOTTOM), (_MIDDLE - 1, _MIDDLE + 1)):
-        parts[16, row, column] = 1
-    present = np.zeros((256, 17), dtype=np.int64)
-    for picture, positions in enumerate(itertools.product(range(4), repeat=4)):
-        present[picture, [4 * limb + position for limb, position in enumerate(positions)]] = 1
-    present[:, 16] = 1
+    parts[16][np.ix_((_TOP, _BOTTOM), (_MIDDLE - 1, _MIDDLE + 1))] = 1
+    present = np.ones((256, 17), dtype=np.int64)
+    present[:, :16] = np.reshape(list(itertools.product(np.eye(4), repeat=4)), (256, 16))
     flat = parts.reshape(17, -1)
     return Swimmer(level * present @ flat, flat, present)

@@ -49,8 +49,6 @@ class DaskEngine(ClusterTasks):
         temporary folder, which works if everything runs on one machine. It is removed at the end.
     stored_every
         The pieces of an array are written after this many passes.
-    n_jobs
-        Threads of this process, for work that is too small to send.
     patience
         Seconds without any worker, or without the scheduler, after which a fit ends with an `EngineError`.
 
@@ -68,12 +66,11 @@ class DaskEngine(ClusterTasks):
         *,
         folder: str | os.PathLike[str] | None = None,
         stored_every: int = 8,
-        n_jobs: int | None = None,
         patience: float = 60.0,
     ) -> None:
         super().__init__(client, patience)
         self.stored_every = stored_every
-        self.here = LocalEngine(n_jobs)
+        self.here = LocalEngine()
         self._shared = SharedFolder(folder)
         try:
             self._shared.check(client)

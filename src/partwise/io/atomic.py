@@ -142,7 +142,8 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
                 raise
             raise of_the_disk from error
     except BaseException:
-        _remove(aside)
+        with contextlib.suppress(OSError):
+            aside.unlink()
         raise
 
 
@@ -210,11 +211,6 @@ def _flush(path: Path, flags: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove(aside: Path) -> None:
-    with contextlib.suppress(OSError):
-        aside.unlink()
 
 
 def disk_error(error: Exception, target: Path) -> OSError | None:

@@ -246,19 +246,9 @@ def read(
     ['France', 'Peru']
     """
     source = Path(path).expanduser()
-    options = ReadOptions(
-        limit=bytes_allowed(memory_limit),
-        layer=layer,
-        vocabulary=vocabulary,
-        row_labels=row_labels,
-        header=header,
-        index=index,
-        label_columns=label_columns,
-        delimiter=_TAB_WORDS.get(delimiter or "", delimiter),
-        long_columns=long_columns,
-        duplicates=duplicates,
-        feature_column=feature_column,
-    )
+    lines = header, index, label_columns, _TAB_WORDS.get(delimiter or "", delimiter)
+    where = layer, vocabulary, row_labels, *lines, long_columns, duplicates, feature_column
+    options = ReadOptions(bytes_allowed(memory_limit), *where)
     options.check()
     check_name(source)
     if not source.exists():

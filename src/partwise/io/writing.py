@@ -220,6 +220,7 @@ def _labels_beside(path: Path, table: Table) -> list[Path]:
             if broken is not None:
                 told = f"the label {broken!r} has a line end, which a label file cannot hold"
                 raise InvalidInputError(f"{told}; write .npz.")
-            tables.write_labels(path.with_name(stem + ending), labels.tolist())
             written.append(path.with_name(stem + ending))
+            with tables.text_file(written[-1]) as file:
+                file.writelines(f"{label}\n" for label in labels.tolist())
     return written

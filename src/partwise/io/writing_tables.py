@@ -96,12 +96,6 @@ def write_rows(path: FilePath, delimiter: str, rows: Iterable[Sequence[str]]) ->
         csv.writer(_UnixLines(file), delimiter=delimiter, lineterminator="\r\n").writerows(rows)
 
 
-def write_labels(path: Path, labels: Iterable[str]) -> None:
-    """Write one label per line."""
-    with text_file(path) as file:
-        file.writelines(f"{label}\n" for label in labels)
-
-
 def write_table(
     path: FilePath,
     values: Any,

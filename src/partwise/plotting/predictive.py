@@ -14,7 +14,7 @@ from partwise.io.table import Table, as_labels
 from partwise.kernels.arrays import Floats
 from partwise.metrics.dispersion import Dispersion
 from partwise.plotting.figures import BLUE, GREY, ORANGE, Axes, FigureBase, finish_axes, given_or_new_axes, panels
-from partwise.plotting.order import evenly_spaced
+from partwise.plotting.order import checked_positions, evenly_spaced
 
 _MOST_CELLS = 1_000_000
 _MOST_ROWS = 1000
@@ -157,6 +157,12 @@ def sample_table(data: Any, rows: Any, model: Any) -> Table:
     names = model.known_features
     missing = data.missing_matrix()[rows] if data.n_missing else None
     return Table(data.to_scipy()[rows], None, None if names is None else as_labels(names), missing)
+
+
+def chosen_samples(model: Any, data: Any, samples: Any, most: int | None) -> tuple[Any, Table]:
+    """Positions of the samples to draw, by default evenly spaced ones, and their data with the names of the model."""
+    rows = checked_rows(data.shape, most) if samples is None else checked_positions(samples, data.shape[0], "samples")
+    return rows, sample_table(data, rows, model)
 
 
 def _statistics(values: Floats, seen: Any) -> tuple[Floats, Floats, Floats]:

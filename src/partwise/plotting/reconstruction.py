@@ -9,8 +9,8 @@ from partwise.kernels.arrays import Floats, Positions
 from partwise.plotting.figures import FigureBase, panels
 from partwise.plotting.heatmap import draw_cells
 from partwise.plotting.images import checked_pixels, draw_picture
-from partwise.plotting.order import checked_positions, cluster_order
-from partwise.plotting.predictive import checked_rows, sample_table
+from partwise.plotting.order import cluster_order
+from partwise.plotting.predictive import chosen_samples
 
 _FEW_PICTURES = 8
 _MOST_ROWS = 500
@@ -63,11 +63,7 @@ def plot_reconstruction(
     3
     """
     data = model.checked_data(X, caller="plot_reconstruction")
-    if samples is None:
-        rows = checked_rows(data.shape, _MOST_ROWS if shape is None else _FEW_PICTURES)
-    else:
-        rows = checked_positions(samples, data.shape[0], "samples")
-    table = sample_table(data, rows, model)
+    rows, table = chosen_samples(model, data, samples, _MOST_ROWS if shape is None else _FEW_PICTURES)
     observed = table.matrix.toarray().astype(np.float64)
     observed[data.missing_matrix()[rows].toarray()] = np.nan
     expected = model.inverse_transform(model.transform(table))

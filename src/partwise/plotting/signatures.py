@@ -9,10 +9,9 @@ import numpy as np
 from partwise.contract.estimator import FactorizationEstimator
 from partwise.errors import InvalidInputError
 from partwise.io.table import Table, as_labels
-from partwise.plotting.features import percent_axis
+from partwise.plotting.features import feature_names, percent_axis
 from partwise.plotting.figures import GREY, TINTS, FigureBase, components_of, ink_on, panels, part_panels
-from partwise.plotting.order import checked_positions
-from partwise.plotting.predictive import checked_rows, sample_table
+from partwise.plotting.predictive import chosen_samples
 from partwise.refit import match
 
 SUBSTITUTIONS = ("C>A", "C>G", "C>T", "T>A", "T>C", "T>G")
@@ -148,9 +147,7 @@ def _usual_order(model: Any, names: Any, n_features: int) -> list[int]:
     given = model.known_features if names is None and isinstance(model, FactorizationEstimator) else names
     if given is None:
         raise InvalidInputError("the channels have no names: give names, such as signature_channels().")
-    labels = [str(name) for name in given]
-    if len(labels) != n_features:
-        raise InvalidInputError(f"names has {len(labels)} entries, but the parts have {n_features} features.")
+    labels = feature_names(model, given, n_features)
     positions: dict[str, int] = {}
     for position, label in enumerate(labels):
         found = _CHANNEL.search(label)
@@ -197,11 +194,8 @@ def plot_signature_fit(
     6
     """
     data = model.checked_data(X, caller="plot_signature_fit")
-    rows = checked_rows(data.shape, _FEW_SAMPLES)
-    if samples is not None:
-        rows = checked_positions(samples, data.shape[0], "samples")
+    rows, table = chosen_samples(model, data, samples, _FEW_SAMPLES)
     order = _usual_order(model, names, data.shape[1])
-    table = sample_table(data, rows, model)
     observed = table.matrix.toarray().astype(np.float64)
     expected = model.inverse_transform(model.transform(table))
     labels = [f"sample {n}" for n in rows] if data.row_labels is None else [str(data.row_labels[n]) for n in rows]

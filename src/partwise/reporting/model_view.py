@@ -122,9 +122,11 @@ def headline(view: ModelView, quality: Quality | None) -> list[Fact]:
         facts.append(Fact("samples", in_words(view.data.shape[0])))
     facts.append(Fact("features", in_words(model.n_features_in_)))
     facts.append(Fact("active parts", f"{model.n_active_components_} of {model.n_components_}"))
-    if quality is not None:
+    if quality is not None and view.data is not None:
         against = "frequencies of features" if view.is_binary else "row and column sums"
-        compared = f"Compared with {against} alone{_looked_at(view, quality)}."
+        n_rows = quality.rows.size
+        where = "" if n_rows == view.data.shape[0] else f", in {in_words(n_rows)} evenly spaced samples"
+        compared = f"Compared with {against} alone{where}."
         remark = "It grows with every part, so choose by held-out scores instead."
         facts.append(Fact("deviance explained", f"{100 * quality.explained:.1f}%", f"{compared} {remark}"))
     return facts
@@ -151,12 +153,6 @@ def details(view: ModelView) -> list[Fact]:
     parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_STORED}
     facts.append(Fact("parameters", ", ".join(f"{name}={_short(value)}" for name, value in parameters.items())))
     return facts
-
-
-def _looked_at(view: ModelView, quality: Quality) -> str:
-    assert view.data is not None
-    n_samples = view.data.shape[0]
-    return "" if quality.rows.size == n_samples else f", in {in_words(quality.rows.size)} evenly spaced samples"
 
 
 def _short(value: Any) -> str:

@@ -109,12 +109,9 @@ class SpilledCounts:
     def matrix(self, n_words: int) -> Any:
         """All counts in memory."""
         pointers = self.pointers
-        indices, data = (np.empty(int(pointers[-1]), dtype=np.int32) for _ in self.files)
-        for file, into in zip(self.files, (indices, data), strict=True):
-            start = 0
-            for values in _read(file, np.int32):
-                into[start : start + values.size] = values
-                start += values.size
+        for file in self.files:
+            file.seek(0)
+        indices, data = (np.fromfile(file, dtype=np.int32) for file in self.files)
         return sp.csr_array((data, indices, pointers), shape=(pointers.size - 1, n_words))
 
     def members(self, n_words: int) -> dict[str, Any]:

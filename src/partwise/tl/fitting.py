@@ -8,8 +8,9 @@ from partwise import restarts
 from partwise._registry import find_estimator
 from partwise.contract.differential import Versus
 from partwise.contract.estimator import FactorizationEstimator
+from partwise.contract.features import parts_of_features
 from partwise.errors import InvalidInputError
-from partwise.tl.objects import counts_of, keep, kept, modality, of_variables, opened
+from partwise.tl.objects import counts_of, keep, kept, modality, opened
 
 
 def fit(
@@ -119,7 +120,7 @@ def consensus(
     options |= {**parameters, "n_components": n_components, "layer": layer, "batch_key": batch_key}
     keep(data, found.model, found.activations, key_added, _storable(options))
     for name in ("lower", "upper"):
-        data.varm[f"{key_added}_{name}"] = of_variables(data, found.model, getattr(found, name))
+        data.varm[f"{key_added}_{name}"] = parts_of_features(found.model, getattr(found, name), data.var_names)
     data.uns[key_added].update(stability=found.stability, silhouette=found.clusters.silhouette, members=found.members)
     return whole if copy else None
 
@@ -222,7 +223,7 @@ def markers(
     found = model.differential(counts_of(data, params.get("layer")), versus=versus, **given)
     for name in ("change", "std_error", "mean", "lfsr"):
         unknown = 1.0 if name == "lfsr" else np.nan
-        data.varm[f"{key}_{name}"] = of_variables(data, model, getattr(found, name), unknown)
+        data.varm[f"{key}_{name}"] = parts_of_features(model, getattr(found, name), data.var_names, unknown)
     listed = {part: np.array(found.top(k, n, lfsr=lfsr), dtype=np.str_) for k, part in enumerate(found.parts)}
     data.uns[key]["markers"] = listed
     return whole if copy else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from partwise.contract.features import positions_of
+from partwise.contract.features import parts_of_features
 from partwise.contract.model_file import load
 from partwise.core.coerce import as_table
 from partwise.errors import InvalidInputError
@@ -38,25 +38,6 @@ def opened(whole: Any, mod: str | None, copy: bool) -> tuple[Any, Any]:
     return whole, modality(whole, mod)
 
 
-def of_variables(adata: Any, model: Any, parts: Any, unknown: float = np.nan) -> Any:
-    """Parts x features of a model as variables x parts, in the order of the object.
-
-    Parameters
-    ----------
-    adata, model
-        The object, and the model. Its features may differ or be in another order.
-    parts
-        A value for each part and feature of the model.
-    unknown
-        The value for variables that the model does not have.
-    """
-    values = np.asarray(parts).T
-    if model.known_features is None:
-        return np.ascontiguousarray(values)
-    at = positions_of(np.asarray(model.known_features), np.asarray(adata.var_names))
-    return np.where((at >= 0)[:, None], values[at], unknown)
-
-
 def counts_of(adata: Any, layer: str | None) -> Table:
     """The counts to use, with names; repeated names are refused."""
     names, times = np.unique(np.asarray(adata.var_names, dtype=np.str_), return_counts=True)
@@ -71,7 +52,7 @@ def counts_of(adata: Any, layer: str | None) -> Table:
 def keep(adata: Any, model: Any, activations: Any, key: str, params: dict[str, Any]) -> None:
     """Store a fitted model: activations in obsm, parts in varm, the model and its parameters in uns."""
     adata.obsm[f"X_{key}"] = activations
-    adata.varm[key] = of_variables(adata, model, model.components_)
+    adata.varm[key] = parts_of_features(model, model.components_, adata.var_names)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)

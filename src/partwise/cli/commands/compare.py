@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,7 +46,7 @@ class CandidateArguments:
         autocompletion=_name_lists,
     )
     ranks: str | None = option("Each number of parts to try: 1-8 or 5,10; default 1, 2, 4, ...", metavar="K,K-K,...")
-    restarts: int = option("How many times to fit each candidate that is not ruled out.", 3, min=1)
+    n_restarts: int = option("How many times to fit each candidate that is not ruled out.", 3, "--restarts", min=1)
     kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits (yes/no) if all are 0 or 1.")
     rule: Literal["best", "simple", "stable"] = option(
         "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.", "simple"
@@ -54,22 +55,17 @@ class CandidateArguments:
         "Score lists of N features, and compare with popularity: ndcg@20, precision@20, recall@20.", metavar="NAME@N"
     )
     effort: Literal["quick", "full"] = option("quick skips candidates that cannot win; full fits all.", "quick")
-    fits: int | None = option("Stop after this many fits.", min=1)
-    time_budget: str | None = option("Start no fit that would end after this time, such as 5m or 1h.", metavar="TIME")
+    max_fits: int | None = option("Stop after this many fits.", None, "--fits", min=1)
+    max_seconds: str | None = option(
+        "Start no fit that would end after this time, such as 5m or 1h.", None, "--time-budget", metavar="TIME"
+    )
 
     def parameters(self) -> dict[str, Any]:
         """Arguments for `partwise.selection.compare`."""
-        return {
-            "models": None if self.models is None else [name.strip() for name in self.models.split(",")],
-            "ranks": None if self.ranks is None else _parsed_ranks(self.ranks),
-            "kind": self.kind,
-            "n_restarts": self.restarts,
-            "rule": self.rule,
-            "metric": self.metric,
-            "effort": self.effort,
-            "max_fits": self.fits,
-            "max_seconds": None if self.time_budget is None else _parsed_time(self.time_budget),
-        }
+        parse: dict[str, Callable[[str], Any]] = {"ranks": _parsed_ranks, "max_seconds": _parsed_time}
+        parse["models"] = lambda names: [name.strip() for name in names.split(",")]
+        given = vars(self)
+        return given | {name: parse[name](given[name]) for name in parse if given[name] is not None}
 
 
 @dataclass(frozen=True)

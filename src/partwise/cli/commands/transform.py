@@ -67,12 +67,13 @@ def _is_base(data: Path, reading: ReadArguments) -> bool:
 
 
 def _write_h5ad(path: Path, model: Any, table: Opened, activations: Any, base: Path | None) -> None:
+    from partwise.contract.features import parts_of_features
     from partwise.io import Table, write_h5ad
 
     own: dict[str, Any] = {"row_labels": table.row_labels, "column_labels": table.column_labels, "base": base}
     if base is None:
         own["matrix"] = (table if isinstance(table, Table) else table.to_table()).with_nan()
-    own["dictionary"] = _dictionary(model, table)
+    own["dictionary"] = parts_of_features(model, model.components_, table.column_labels)
     write_h5ad(path, activations=activations, metadata=model_facts(model), **own)
 
 
@@ -82,16 +83,3 @@ def _of_counts(model: Any, option: str) -> Any:
 
     refuse_if(not isinstance(model, CountModel), option, f"{type(model).__name__} is not a model of counts: drop it.")
     return model
-
-
-def _dictionary(model: Any, table: Opened) -> Any:
-    """The parts for the features of the table; features that the model does not have are NaN."""
-    import numpy as np
-
-    from partwise.contract.features import positions_of
-
-    labels, known = table.column_labels, model.known_features
-    if labels is None or known is None or np.array_equal(labels, known):
-        return model.components_.T
-    places = positions_of(known, labels)
-    return np.where(places[:, None] >= 0, model.components_.T[places], np.nan)

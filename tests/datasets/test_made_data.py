@@ -45,11 +45,6 @@ def test_topics_do_not_import_what_they_read() -> None:
     assert "turtle" not in set(sys.modules) - before
 
 
-def test_topics_with_nothing_left() -> None:
-    with pytest.raises(InvalidInputError, match="min_modules=10000"):
-        python_topics(min_modules=10_000)
-
-
 def test_topics_without_sources(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setattr("sysconfig.get_paths", lambda: {"stdlib": str(tmp_path)})
     with pytest.raises(InvalidInputError, match="sources of Python's standard library are not installed"):

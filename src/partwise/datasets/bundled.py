@@ -60,19 +60,14 @@ def digits() -> Table:
     )
 
 
-def python_topics(*, min_modules: int = 3, max_share: float = 0.3) -> Table:
+def python_topics() -> Table:
     """Word counts of the help texts of Python's standard library: modules x words.
 
     The texts are the docstrings in the library's source files, which are read, not imported. They depend only on the
     version of Python.
 
-    Parameters
-    ----------
-    min_modules
-        Leave out words that occur in fewer modules.
-    max_share
-        Leave out words that occur in a larger share of the modules. English stop words and Python's own words
-        ("argument", "method", ...) are always left out.
+    Words that occur in fewer than three modules, or in more than 30% of them, are left out. So are English stop words and
+    Python's own words ("argument", "method", ...).
 
     Returns
     -------
@@ -94,14 +89,8 @@ def python_topics(*, min_modules: int = 3, max_share: float = 0.3) -> Table:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
     stop_words = sorted(ENGLISH_STOP_WORDS.union(_PYTHON_WORDS.split()))
-    limits = {"min_df": min_modules, "max_df": max_share}
-    counter = CountVectorizer(stop_words=stop_words, token_pattern=r"\b[a-z]{3,}\b", **limits)
-    try:
-        counts = counter.fit_transform(texts.values())
-    except ValueError as error:
-        raise InvalidInputError(
-            f"min_modules={min_modules} and max_share={max_share} leave no words; lower min_modules or raise max_share."
-        ) from error
+    counter = CountVectorizer(stop_words=stop_words, token_pattern=r"\b[a-z]{3,}\b", min_df=3, max_df=0.3)
+    counts = counter.fit_transform(texts.values())
     words = np.array(counter.get_feature_names_out(), dtype=np.str_)
     return Table(sp.csr_array(counts), np.array(list(texts)), words, source="Python's help texts")
 

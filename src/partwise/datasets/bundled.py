@@ -66,8 +66,8 @@ def python_topics() -> Table:
     The texts are the docstrings in the library's source files, which are read, not imported. They depend only on the
     version of Python.
 
-    Words that occur in fewer than three modules, or in more than 30% of them, are left out. So are English stop words and
-    Python's own words ("argument", "method", ...).
+    Words that occur in fewer than three modules, or in more than 30% of them, are left out. So are English stop words
+    and Python's own words ("argument", "method", ...).
 
     Returns
     -------

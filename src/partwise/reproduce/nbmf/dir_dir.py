@@ -11,14 +11,7 @@ from partwise.reproduce.nbmf._data import bits, negative_log_likelihood, random_
 from partwise.reproduce.nbmf._methods import beta_dir_gs, dir_dir_gs, run_lengths
 
 _SEED = 0
-_FORMATS = {
-    "parliament": "{:,.0f}",
-    "parliament_active": "{}",
-    "parliament_log_joint": "{:,.0f}",
-    "paleo": "{:.4f}",
-    "paleo_active": "{}",
-    "paleo_log_joint": "{:,.0f}",
-}
+_FORMATS = ("{:,.0f}", "{}", "{:,.0f}", "{:.4f}", "{}", "{:,.0f}")
 
 
 def make(notebook: Notebook) -> None:
@@ -33,21 +26,17 @@ def make(notebook: Notebook) -> None:
     for (name, changes), start in product(settings.items(), ("random", "vb")):
         make_model = partial(beta_dir_gs if name == "Beta-Dir" else dir_dir_gs, lengths, _SEED, **changes, init=start)
         found = notebook.step(f"dir-dir, {name}, start {start}", _run, make_model, notebook.quick)
-        rows.append([name, start, *(form.format(found[key]) for key, form in _FORMATS.items())])
+        rows.append([name, start, *(form.format(value) for form, value in zip(_FORMATS, found, strict=True))])
     head = ["model", "start", "parliament, NLL", "active", "log joint", "paleo, perplexity", "active", "log joint"]
     notebook.table("Dir-Dir: second concentration and start", head, rows)
 
 
-def _run(make_model: Callable[[], BinaryNMF], quick: bool) -> dict[str, Any]:
+def _run(make_model: Callable[[], BinaryNMF], quick: bool) -> list[float]:
+    """Loss, active parts and log joint density of a fit to all of parliament, then the same of a split of paleo."""
     parliament = bits("parliament")
     whole = make_model().fit(parliament)
     split = random_split(bits("animals" if quick else "paleo"), _SEED)
     part = make_model().fit(split.train)
-    return {
-        "parliament": negative_log_likelihood(parliament, whole.predict_proba()),
-        "parliament_active": whole.n_active_components_,
-        "parliament_log_joint": float(whole.log_joint_draws_.mean()),
-        "paleo": split.perplexity(part.predict_proba()),
-        "paleo_active": part.n_active_components_,
-        "paleo_log_joint": float(part.log_joint_draws_.mean()),
-    }
+    losses = negative_log_likelihood(parliament, whole.predict_proba()), split.perplexity(part.predict_proba())
+    fits = zip(losses, (whole, part), strict=True)
+    return [one for loss, fit in fits for one in (loss, fit.n_active_components_, float(fit.log_joint_draws_.mean()))]

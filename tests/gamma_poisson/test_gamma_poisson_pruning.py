@@ -12,6 +12,7 @@ from partwise.gamma_poisson import GammaPoissonModel
 from partwise.gamma_poisson.inference.posterior import posterior_draws
 from partwise.gamma_poisson.inference.pruning import Merging, Removing, _in_all_data, _taken_over
 from partwise.likelihood import exact
+from partwise.passes.side import cell_rates
 
 ENGINE = resolve_engine()
 # Components 0 and 2 share one part, 1 and 4 another one, and 3 is empty.
@@ -66,7 +67,7 @@ def test_what_two_components_hold_is_their_share() -> None:
     merging, (drawn,) = Merging(DATA, SPLIT, False), activations(1)
     rates = drawn @ TWICE.T
     rows = np.repeat(np.arange(120), np.diff(DATA.indptr))
-    cells = merging._rates(drawn)
+    cells = cell_rates(drawn, SPLIT.dictionary, rows, DATA.indices)
     np.testing.assert_allclose(cells, rates[rows, DATA.indices], rtol=1e-12)
     n_draws, pair = 300, [0, 4]
     held = sum(merging._held(Key(2).at(number), pair, drawn, cells).to_scipy().toarray() for number in range(n_draws))

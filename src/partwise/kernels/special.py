@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from partwise.kernels.gamma_functions import HALF_LOG_TWO_PI, log1p_rest, stirling_rest
+from partwise.kernels.gamma_functions import HALF_LOG_TWO_PI
 from partwise.kernels.jit import inner_kernel
 
 _FAR = 30.0
@@ -22,13 +22,29 @@ _STIRLING_TABLE = np.array(
 @inner_kernel
 def stirling_error(n: float) -> float:
     """``gammaln(n + 1) - (n + 0.5) * log(max(n, 1)) + n - 0.5 * log(2 * pi)`` for an integer n."""
-    return float(_STIRLING_TABLE[int(n)]) if n < _N_TABLE else stirling_rest(n)
+    if n < _N_TABLE:
+        return float(_STIRLING_TABLE[int(n)])
+    inverse = 1.0 / n
+    square = inverse * inverse
+    series = 1.0 / 1260.0 - square * (1.0 / 1680.0 - square * (1.0 / 1188.0))
+    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * series))
 
 
 @inner_kernel
 def deviance(x: float, mean: float) -> float:
     """``xlogy(x, x / mean) + mean - x``, without cancellation where x is close to mean."""
-    return mean if x == 0.0 else -x * log1p_rest((mean - x) / x)
+    difference = x - mean
+    if abs(difference) < 0.1 * (x + mean):
+        # log(x / mean) = 2 atanh(ratio), whose first term cancels; |ratio| < 0.1, so that 8 more reach full precision.
+        ratio = difference / (x + mean)
+        square = ratio * ratio
+        series = 0.0
+        for j in range(8, 0, -1):
+            series = (series + 1.0 / (2.0 * j + 1.0)) * square
+        return ratio * (difference + 2.0 * x * series)
+    if x == 0.0:
+        return mean
+    return x * math.log(x / mean) - difference
 
 
 @inner_kernel

@@ -139,7 +139,7 @@ class Merging:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class BoundedFit:
     """A model with matching allocation totals, and its variational bound."""
 
     model: GammaPoissonModel
@@ -162,14 +162,14 @@ class Removing:
     engine: Engine
     n_jobs: int | None
 
-    def find(self, key: Key, model: GammaPoissonModel, sample_counts: Floats) -> tuple[Fitted, float, float] | None:
+    def find(self, key: Key, model: GammaPoissonModel, sample_counts: Floats) -> tuple[BoundedFit, float, float] | None:
         """The best of the smaller models, if it gains, and its gain in nats, with its error."""
         # Samples for estimating the likelihood. Nothing is removed if they have too many counts for that.
         order = key.for_stage("removal samples").generator().permutation(self.data.shape[0])[:_MOST_SAMPLES]
         rows = np.sort(order[np.cumsum(self.data.row_sums[order]) <= _MOST_COUNTS])
         if rows.size < min(order.size, _FEWEST_SAMPLES):
             return None
-        path: list[Fitted] = []
+        path: list[BoundedFit] = []
         smaller = self._smaller(key, self._fitted(model, sample_counts))
         while smaller is not None:
             path.append(smaller)
@@ -186,13 +186,13 @@ class Removing:
                 best = tried, gain, error
         return best if best[1] > _REMOVAL_ERRORS * best[2] else None
 
-    def _fitted(self, model: GammaPoissonModel, sample_counts: Floats) -> Fitted:
+    def _fitted(self, model: GammaPoissonModel, sample_counts: Floats) -> BoundedFit:
         mean_field = MeanField(self.data, self.engine)
         start = mean_field.posterior(model, sample_counts)
         posterior, bound = mean_field.fit(model, start, max_updates=2 * _UPDATES + 1)
-        return Fitted(model, np.asarray(posterior.counts), bound)
+        return BoundedFit(model, np.asarray(posterior.counts), bound)
 
-    def _smaller(self, key: Key, present: Fitted) -> Fitted | None:
+    def _smaller(self, key: Key, present: BoundedFit) -> BoundedFit | None:
         """The model without the smallest part whose removal raises the bound."""
         model = present.model
         shares = model.dictionary.sum(axis=0) * model.shape / model.rate
@@ -203,7 +203,7 @@ class Removing:
                 return self._adapted(key.for_chain(alive.size), model, state, int(k))
         return None
 
-    def _without(self, k: int, present: Fitted) -> tuple[GammaVariationalState, float]:
+    def _without(self, k: int, present: BoundedFit) -> tuple[GammaVariationalState, float]:
         """Let the other parts take over, in proportion to what each holds of a feature and of a sample.
 
         Return the state after some variational updates, and its bound.
@@ -219,7 +219,7 @@ class Removing:
             vem.step(Key(0).at(number), self.data, state)
         return state, mean_field.update(vem.model(state), state.posterior, with_bound=True)[1]
 
-    def _adapted(self, key: Key, model: GammaPoissonModel, state: GammaVariationalState, k: int) -> Fitted:
+    def _adapted(self, key: Key, model: GammaPoissonModel, state: GammaVariationalState, k: int) -> BoundedFit:
         """Stochastic EM, first plain, then with all draws averaged: noise would count against the smaller model."""
         shape, rate, n_samples = model.shape, model.rate, self.data.shape[0]
         dictionary = state.dictionary

@@ -98,20 +98,13 @@ def score(X: Any, dictionary: NDArray[np.floating[Any]]) -> tuple[float, float]:
 
 # Iterations of each seed. The paper runs 1,000 of MCEM-C and of MCEM-CH, and does not report MCEM-H.
 PUBLISHED = {"mcem-c": (1000, 100, 100), "mcem-ch": (1000,), "mcem-h": (3,)}
-N_DRAWS = 250
 OURS: dict[str, tuple[dict[str, Any], int]] = {
     "saem": ({"max_iter": 200}, 3),
     "online": ({"max_iter": 200}, 3),
     "vem": ({"max_iter": 200, "tol": 0.0}, 3),
     "thorough": ({}, 5),
 }
-COLORS = {
-    **ALGORITHMS,
-    "saem": "#CC79A7",
-    "online": "#E69F00",
-    "vem": "#999999",
-    "thorough": "#000000",
-}
+COLORS = ALGORITHMS | dict(zip(OURS, ("#CC79A7", "#E69F00", "#999999", "#000000"), strict=True))
 
 
 def make(notebook: Notebook) -> None:
@@ -145,7 +138,7 @@ def curves(notebook: Notebook, X: Any) -> dict[str, list[Curve]]:
     """All runs, those of an algorithm with different seeds."""
     results: dict[str, list[Curve]] = {}
     for name, iterations in PUBLISHED.items():
-        sizes = [(10, 50)] if notebook.quick else [(n_iterations, N_DRAWS) for n_iterations in iterations]
+        sizes = [(10, 50)] if notebook.quick else [(n_iterations, 250) for n_iterations in iterations]
         results[name] = [published(notebook, X, name, seed, *size) for seed, size in enumerate(sizes)]
     for name, (settings, n_seeds) in OURS.items():
         seeds = range(1 if notebook.quick else n_seeds)

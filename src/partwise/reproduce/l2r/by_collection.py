@@ -14,8 +14,6 @@ from partwise.reproduce.l2r import _pictures, against_exact
 from partwise.reproduce.l2r._corpora import Corpus, draw_rows, enumerable, large, small
 from partwise.reproduce.l2r._methods import EXACT_CONDITIONALS, FULL, QUICK, EvaluationSizes, LikelihoodMethod, methods
 
-_STD_ERROR = 0.1
-
 
 def totals(
     notebook: Notebook, corpus: Corpus, methods: list[LikelihoodMethod], sizes: EvaluationSizes
@@ -28,7 +26,7 @@ def totals(
     name = f"{corpus.name}, {sizes.large_documents} documents, all words"
 
     def reference() -> dict[str, float]:
-        result = auto(chosen.counts, *chosen.model, rng=0, std_error=_STD_ERROR)
+        result = auto(chosen.counts, *chosen.model, rng=0, std_error=0.1)
         return {"total": result.total, "std_error": result.total_std_error, "tokens": float(chosen.lengths.sum())}
 
     def evaluate(method: LikelihoodMethod, n_draws: int, repeats: int) -> list[float]:

@@ -37,7 +37,7 @@ def measure(settings: Settings) -> Iterator[Line]:
     best, seed = max(ends["mcem-c"]), int(np.argmax(ends["mcem-c"]))
     # The peer of each seed is one and the same run: the best.
     whole = Sample.of([seconds["mcem-c"][seed]] * len(runs["thorough"]), "CPU s")
-    peer = f"mcem-c, {len(runs['mcem-c'][seed]['norms'])} iterations of {250} draws, the best of its seeds"
+    peer = f"mcem-c, {len(runs['mcem-c'][seed]['norms'])} iterations of 250 draws, the best of its seeds"
     yield Line(
         "thorough, the whole fit",
         dataset.name,

@@ -28,6 +28,8 @@ class GammaPoissonModel:
     >>> import numpy as np
     >>> from partwise.core.keys import Key
     >>> model = GammaPoissonModel(np.array([[3.0, 0.0], [1.0, 5.0]]), shape=1.0, rate=1.0)
+    >>> model.mean()
+    array([3., 6.])
     >>> model.simulate(Key(0), 4).shape
     (4, 2)
     """
@@ -41,6 +43,10 @@ class GammaPoissonModel:
         for name in ("shape", "rate"):
             values = np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (n_components,))
             object.__setattr__(self, name, np.ascontiguousarray(values))
+
+    def mean(self) -> Floats:
+        """E[x_f] = Σ_k (a_k / b_k) w_fk (GaP, Eq. 21)."""
+        return np.asarray(self.dictionary @ (self.shape / self.rate))
 
     def simulate(self, key: Key, n_samples: int) -> Any:
         """Counts of new samples, as a CSR array.

@@ -42,9 +42,7 @@ def deviance(x: float, mean: float) -> float:
         for j in range(8, 0, -1):
             series = (series + 1.0 / (2.0 * j + 1.0)) * square
         return ratio * (difference + 2.0 * x * series)
-    if x == 0.0:
-        return mean
-    return x * math.log(x / mean) - difference
+    return x * math.log(x / mean) - difference if x > 0.0 else mean
 
 
 @inner_kernel

@@ -75,7 +75,7 @@ class Lanes(NamedTuple):
     uniforms: Floats
     rests: Floats
     totals: Floats
-    drawn: Floats
+    drawn: Integers
     means: Floats
     sizes: Floats
     parents: Integers
@@ -91,7 +91,7 @@ class Lanes(NamedTuple):
 def new_lanes(stop: Flag, n_features: int, n_components: int, n_tokens: int, n_lanes: int, n_stages: int = 0) -> Lanes:
     """Allocate buffers for rows of at most this many nonzeros and tokens."""
     padded = -(-n_components // GROUP) * GROUP
-    log_weights, log_gammas, products, uniforms, rests, totals, drawn, means, sizes = np.zeros((9, n_lanes))
+    log_weights, log_gammas, products, uniforms, rests, totals, means, sizes = np.zeros((8, n_lanes))
     return Lanes(
         weights=np.zeros((n_features, padded)),
         shapes=np.zeros(padded),
@@ -107,7 +107,7 @@ def new_lanes(stop: Flag, n_features: int, n_components: int, n_tokens: int, n_l
         uniforms=uniforms,
         rests=rests,
         totals=totals,
-        drawn=drawn,
+        drawn=np.zeros(n_lanes, np.int64),
         means=means,
         sizes=sizes,
         parents=np.zeros(n_lanes, np.int64),
@@ -211,7 +211,7 @@ def draw_components(f: int, n_open: int, room: Lanes) -> None:
             totals[s] += w0 * counts[k, s] + w1 * counts[k + 1, s] + w2 * counts[k + 2, s] + w3 * counts[k + 3, s]
     for s in range(n_lanes):
         rests[s] = room.uniforms[s] * totals[s]
-        drawn[s] = 0.0
+        drawn[s] = 0
     for k in range(0, n_components, GROUP):
         w0, w1, w2, w3 = weights[f, k], weights[f, k + 1], weights[f, k + 2], weights[f, k + 3]
         v0, v1, v2, v3 = w0 * shapes[k], w1 * shapes[k + 1], w2 * shapes[k + 2], w3 * shapes[k + 3]
@@ -222,12 +222,7 @@ def draw_components(f: int, n_open: int, room: Lanes) -> None:
             r3 = r2 - (v3 + w3 * counts[k + 3, s])
             rests[s] = r3
             # The drawn component is the first at which nothing is left: count those before it.
-            drawn[s] += (
-                (1.0 if r0 >= 0.0 else 0.0)
-                + (1.0 if r1 >= 0.0 else 0.0)
-                + (1.0 if r2 >= 0.0 else 0.0)
-                + (1.0 if r3 >= 0.0 else 0.0)
-            )
+            drawn[s] += int(r0 >= 0.0) + int(r1 >= 0.0) + int(r2 >= 0.0) + int(r3 >= 0.0)
     for s in range(n_lanes):
         if rests[s] >= 0.0:  # rounding let the draw slip past
             k = n_components - 1

@@ -93,7 +93,7 @@ def test_a_fit_says_once_that_it_did_not_converge(partwise, folder) -> None:
 def test_chains_may_run_until_they_agree(partwise, folder) -> None:
     given = ("fit", "counts.npz", "-o", "m.partwise", "--model", "lda", "-k", 2, "--set", "burn_in=10")
     result = partwise(*given, "--set", "n_draws=10")
-    assert result.stdout.splitlines()[0].endswith("raise burn_in and n_draws, or set --max-iter auto.")
+    assert result.stdout.splitlines()[0].endswith("raise burn_in and n_draws with --set, or set --max-iter auto.")
     partwise(*given, "--set", "n_draws=100", "--max-iter", "auto")
     assert load("m.partwise").max_iter == "auto"
 

@@ -47,8 +47,8 @@ def comparison_lines(found: Comparison) -> list[str]:
             numbers = _number(row.coherence, 2), _number(row.diversity, 2), f"{row.seconds:.1f}"
             lines.append([*_scores(row), _number(row.stability, 2), f"{row.n_active:g}", said, *fresh, *numbers])
     if found.metric is None:
-        score = f"held-out log-likelihood per {found.unit}"
-        meaning = "in nats (natural logarithms), ± its standard error"
+        score, kind = f"held-out log-likelihood per {found.unit}", "counts" if found.unit == "token" else "cells"
+        meaning = f"of held-out {kind}, in nats (natural logarithms), ± its standard error"
     else:
         score, meaning = found.scale, "of lists of held-out features, ± its standard error"
         lines.append([*_scores(table[-1]), *["-"] * (len(_COLUMNS) - 1)])

@@ -186,7 +186,7 @@ def command(
         found = fitted.kept_activations if of_fit else fitted.transform(table, **batches)
         write_activations(activations, found, table, names)
     facts = model_facts(fitted)
-    status = in_options(str(fitted.status_), {"max_iter": "--max-iter"})
+    status = in_options(str(fitted.status_), {"max_iter": "--max-iter"}).replace("n_draws,", "n_draws with --set,")
     heading = [f"{type(fitted).__name__}: {status}", f"{fit_line(facts)}, {seconds:.1f} s"]
     if agreed is not None:
         heading = [str(agreed), f"Restarts that found each part: {', '.join(map(str, agreed.members))}."]

@@ -171,32 +171,31 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
     settings = ParticleSettings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
     affordable = _MOST_SECONDS / np.maximum(smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)[rows], 1e-9)
     most = np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(np.int64)), 1)
-    most *= _N_PAIRS
+    most *= _N_PAIRS  # in larger islands
     logs, sizes = smc_islands(problem, rows, _FIRST_ISLANDS, settings)
     units, ess = logs.max(axis=1), sizes.sum(axis=1)
     logs -= units[:, None]
     spread = _spread(logs)
-    values, errors = spread[0] / _FIRST_ISLANDS, _error(_FIRST_ISLANDS, spread, _N_PARTICLES)
+    errors = _error(_FIRST_ISLANDS, spread, _N_PARTICLES)
     growing = (errors > std_error) & (most > _N_PAIRS)
     done = np.where(growing, _N_PAIRS, _FIRST_ISLANDS)
     # As many larger islands as the first are expected to have half their variance.
     wanted = _more(_FIRST_ISLANDS, _error(_FIRST_ISLANDS, spread, _N_PARTICLES, 0.5), std_error)
     wanted = np.where(growing, np.minimum(np.maximum(wanted, _FIRST_ISLANDS), most), done)
     spread[:, growing] = _spread(np.logaddexp(logs[growing, ::2], logs[growing, 1::2]) - np.log(2.0))
+    settings = settings._replace(n_particles=2 * _N_PARTICLES)
     while (active := np.flatnonzero(wanted > done)).size:
         # Rows that need the same islands next are processed together.
         for first, last in np.unique(np.column_stack((done[active], wanted[active])), axis=0):
             group = active[(done[active] == first) & (wanted[active] == last)]
-            larger = settings._replace(n_particles=2 * _N_PARTICLES)
-            logs, sizes = smc_islands(problem, rows[group], last - first, larger, first_island=first)
+            logs, sizes = smc_islands(problem, rows[group], last - first, settings, first_island=first)
             spread[:, group] += _spread(logs - units[group, None])
             ess[group] += sizes.sum(axis=1)
         done[active] = wanted[active]
-        values[active] = spread[0, active] / done[active]
         errors[active] = _error(done[active], spread[:, active], 2 * _N_PARTICLES)
         more = np.minimum(_more(done[active], errors[active], std_error), most[active])
         wanted[active] = np.where(errors[active] > std_error, more, done[active])
-    return units + np.log(values), errors, ess
+    return units + np.log(spread[0] / done), errors, ess
 
 
 def _spread(logs: Floats) -> Floats:

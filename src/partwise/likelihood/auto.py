@@ -208,8 +208,8 @@ def _error(n_islands: int | Integers, spread: Floats, n_particles: int, share: f
     """Standard error of the mean of islands, or of as many that had this share of their variance."""
     sums, squares, log_sums, log_squares = spread
     log_variances = np.maximum(log_squares - log_sums**2 / n_islands, 0.0) / (n_islands - 1)
-    squares = 1.0 + share * (n_islands * squares / sums**2 - 1.0)
-    errors = log_mean_error(n_islands, squares, share * log_variances, _LOST_FREEDOM)
+    excess = share * (n_islands * squares / sums**2 - 1.0)
+    errors = log_mean_error(n_islands, 1.0 + excess, share * log_variances, _LOST_FREEDOM)
     # Particles that all agree have not seen what has less than their share of the probability.
     return np.maximum(errors, 1.0 / (n_islands * n_particles))
 

@@ -93,8 +93,7 @@ def smc(
         n_draws // n_islands, n_stages or OWN_STAGES, OWN_LOOKAHEAD if lookahead is None else lookahead, resample_below
     )
     islands, ess = smc_islands(problem, np.arange(problem.n_rows), n_islands, settings)
-    values, errors, _ = log_mean(islands, log_normal=True)
-    return problem.result(values, errors, ess.sum(axis=1))
+    return problem.result(*log_mean(islands, log_normal=True)[:2], ess.sum(axis=1))
 
 
 def smc_islands(

@@ -198,8 +198,7 @@ def draw_components(f: int, n_open: int, room: Lanes) -> None:
     """
     weights, shapes, counts = room.weights, room.shapes, room.counts
     rests, totals, drawn = room.rests, room.totals, room.drawn
-    n_components = -(-n_open // GROUP) * GROUP
-    n_lanes = totals.size
+    n_components, n_lanes = -(-n_open // GROUP) * GROUP, totals.size
     shared = 0.0
     for k in range(n_components):
         shared += weights[f, k] * shapes[k]

@@ -90,8 +90,7 @@ def _take_in(
     Real allocations of tokens replace expected ones. With the last token, shapes below ``least_shape`` are raised to
     it, and nothing else is left ahead.
     """
-    counts, shapes, ahead, products = room.counts, room.shapes, room.ahead, room.products
-    n_open = size.n_components
+    counts, shapes, ahead, products, n_open = room.counts, room.shapes, room.ahead, room.products, size.n_components
     for i in range(first, last):
         if room.stop[0]:
             return

@@ -134,9 +134,6 @@ def mixture_curvature(
                 inside[2 * n_inside], inside[2 * n_inside + 1] = j, size + j
                 n_inside += 1
         add_products(both, ranges, inside[: 2 * n_inside], gauss)
-    for a in range(2 * size):
-        for c in range(a):
-            gauss[c, a] = gauss[a, c]
 
 
 @kernel

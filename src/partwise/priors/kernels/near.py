@@ -125,7 +125,7 @@ def near_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, m
 
 @kernel
 def add_products(block: Floats, ranges: NDArray[np.int64], inside: NDArray[np.int64], out: Floats) -> None:
-    """``out[inside[:, None], inside] += block @ block.T``, of which only what is not above the diagonal.
+    """``out[inside[:, None], inside] += block @ block.T``.
 
     Row a of the block matters in ``ranges[a, 0] : ranges[a, 1]`` alone: observations in order of their rates share few
     components, also where a block spans many rates.
@@ -138,7 +138,8 @@ def add_products(block: Floats, ranges: NDArray[np.int64], inside: NDArray[np.in
                 product = 0.0
                 for i in range(left.size):
                     product += left[i] * right[i]
-                out[max(inside[a], inside[c]), min(inside[a], inside[c])] += product
+                out[inside[a], inside[c]] += product
+                out[inside[c], inside[a]] = out[inside[a], inside[c]]
 
 
 @kernel

@@ -87,9 +87,6 @@ def gram(columns: Floats, maxima: Floats, working: NDArray[np.int64], factor: Fl
                 inside[n_inside] = a
                 n_inside += 1
         add_products(scaled, ranges, inside[:n_inside], out)
-    for a in range(working.size):
-        for c in range(a):
-            out[c, a] = out[a, c]
 
 
 @kernel
@@ -210,23 +207,16 @@ def best_near_weights(columns: Floats, maxima: Floats, share: Floats, tol: float
             ratio[i] = math.sqrt(share[i]) / mixed[i]
         hessian = np.empty((chosen.size, chosen.size))
         gram(columns, maxima, chosen, ratio, hessian)
-        slope, target, free = np.empty(chosen.size), np.empty(chosen.size), np.empty(chosen.size, dtype=np.bool_)
-        for a in range(chosen.size):
-            slope[a] = 2.0 * gradient[chosen[a]] - 1.0
-            free[a] = weights[chosen[a]] > 0.0
-        nonnegative_minimum(hessian, slope, free, target)
+        target = np.empty(chosen.size)
+        nonnegative_minimum(hessian, 2.0 * gradient[chosen] - 1.0, weights[chosen] > 0.0, target)
         aimed[:] = 0.0
-        for a in range(chosen.size):
-            aimed[chosen[a]] = target[a]
+        aimed[chosen] = target
         mixed_columns(columns, maxima, aimed, aim)
         new_value = line_search(share, value, aimed, aim, weights, mixed, ratio)
         if new_value == -math.inf:
             # Newton's step makes no progress (rounding), but an EM step always does.
-            for j in range(size):
-                weights[j] *= gradient[j]
-            total = weights.sum()
-            for j in range(size):
-                weights[j] /= total
+            weights *= gradient
+            weights /= weights.sum()
             mixed_columns(columns, maxima, weights, mixed)
             new_value = log_mean(share, mixed)
         value = new_value

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from partwise.priors.base import Floats
 from partwise.priors.certificate import Slopes
@@ -175,7 +175,9 @@ class MixtureSearch:
         scale = np.sqrt(np.diag(gauss) + np.append(np.zeros(k), points.weights * here.information) + 1e-12)
         rows = k + np.arange(k)
         gauss[rows, rows] -= sums[2]
-        return gauss / (scale[:, None] * scale), scale
+        gauss /= scale[:, None]
+        gauss /= scale
+        return gauss, scale
 
     def excess(self, points: MixturePoints, tol: float) -> tuple[float, Floats]:
         """The bound of D over all observations, and log means of its maxima."""
@@ -204,13 +206,14 @@ def _uphill(curvature: Floats, damping: float, gradient: Floats, least: Floats) 
     """A Newton step, damped more if the evidence is not concave; where it would take more than a weight, all of it."""
     move, free, half = np.zeros(gradient.size), np.ones(gradient.size, dtype=bool), gradient.size // 2
     while True:
-        at = np.ix_(free, free)
+        damped = curvature.copy() if free.all() else curvature[np.ix_(free, free)]
+        np.fill_diagonal(damped, damped.diagonal() + damping)
         try:
-            root = np.linalg.cholesky(curvature[at] + damping * np.eye(at[0].size))
-        except np.linalg.LinAlgError:
+            root = cholesky(damped.T, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
             damping = max(10.0 * damping, 1e-4)
             continue
-        move[free] = cho_solve((root, True), (gradient - curvature[:, ~free] @ move[~free])[free])
+        move[free] = cho_solve((root, True), (gradient - curvature[:, ~free] @ move[~free])[free], check_finite=False)
         gone = free[:half] & (move[:half] < least)
         if not gone.any():
             return move

@@ -12,10 +12,12 @@ from partwise.priors.base import Floats
 from partwise.priors.kernels.elementary import exp_of_negative, log_beside_one
 from partwise.priors.kernels.near import (
     ROWS,
+    add_products,
     beyond_rate,
     gamma_loss,
     log_likelihood_column,
     near_components,
+    not_negligible,
     point_loss,
 )
 
@@ -96,7 +98,7 @@ def mixture_curvature(
     size = means.size
     both = np.empty((2 * size, ROWS))
     logs = np.empty(ROWS)
-    inside = np.empty(2 * size, dtype=np.int64)
+    inside, ranges = np.empty(2 * size, dtype=np.int64), np.empty((2 * size, 2), dtype=np.int64)
     flat = 0.0 if shape == math.inf else 1.0 / shape
     sums[:] = 0.0
     gauss[:] = 0.0
@@ -110,10 +112,10 @@ def mixture_curvature(
             mean, weight = means[j], weights[j]
             log_likelihood_column(x, inverse_rate, shape, mean, logs[:length])
             here, scored = both[2 * n_inside], both[2 * n_inside + 1]
-            largest, total, slope, bend = 0.0, 0.0, 0.0, 0.0
+            total, slope, bend = 0.0, 0.0, 0.0
             for i in range(length):
                 responsible = weight * exp_of_negative(min(logs[i] - mixed[i], _LARGEST))
-                largest = max(largest, responsible)
+                logs[i] = responsible
                 beyond = beyond_rate(inverse_rate[i], mean)
                 expected = x[i] * (1.0 + beyond)
                 damping = 1.0 / (1.0 + expected * flat)
@@ -127,20 +129,11 @@ def mixture_curvature(
             sums[0, j] += total
             sums[1, j] += slope
             sums[2, j] += bend
-            if largest > _NOTHING:
+            if not_negligible(logs[:length], _NOTHING, ranges[2 * n_inside]):
+                ranges[2 * n_inside + 1] = ranges[2 * n_inside]
                 inside[2 * n_inside], inside[2 * n_inside + 1] = j, size + j
                 n_inside += 1
-        for a in range(2 * n_inside):
-            left = both[a]
-            for c in range(a + 1):
-                right = both[c]
-                product = 0.0
-                for i in range(length):
-                    product += left[i] * right[i]
-                gauss[max(inside[a], inside[c]), min(inside[a], inside[c])] += product
-    for a in range(2 * size):
-        for c in range(a):
-            gauss[c, a] = gauss[a, c]
+        add_products(both, ranges, inside[: 2 * n_inside], gauss)
 
 
 @kernel

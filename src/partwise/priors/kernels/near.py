@@ -11,6 +11,7 @@ An observation is given by ``counts`` (1e-200 in place of 0) and ``inverse``, th
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.kernels.jit import inline_kernel, kernel
 from partwise.priors.base import Floats
@@ -120,3 +121,34 @@ def near_columns(counts: Floats, inverse: Floats, shape: float, means: Floats, m
                 column[i] = exp_of_negative(column[i] - top[i])
                 highest = max(highest, column[i])
             maxima[b, j] = highest
+
+
+@kernel
+def add_products(block: Floats, ranges: NDArray[np.int64], inside: NDArray[np.int64], out: Floats) -> None:
+    """``out[inside[:, None], inside] += block @ block.T``.
+
+    Row a of the block matters in ``ranges[a, 0] : ranges[a, 1]`` alone: observations in order of their rates share few
+    components, also where a block spans many rates.
+    """
+    for a in range(inside.size):
+        for c in range(a + 1):
+            start, stop = max(ranges[a, 0], ranges[c, 0]), min(ranges[a, 1], ranges[c, 1])
+            if start < stop:
+                left, right = block[a, start:stop], block[c, start:stop]
+                product = 0.0
+                for i in range(left.size):
+                    product += left[i] * right[i]
+                out[inside[a], inside[c]] += product
+                out[inside[c], inside[a]] = out[inside[a], inside[c]]
+
+
+@kernel
+def not_negligible(values: Floats, least: float, out: NDArray[np.int64]) -> bool:
+    """``out``: the first and one past the last of the values above ``least``; False if there is none."""
+    first, last = 0, values.size
+    while first < last and values[first] <= least:
+        first += 1
+    while first < last and values[last - 1] <= least:
+        last -= 1
+    out[0], out[1] = first, last
+    return first < last

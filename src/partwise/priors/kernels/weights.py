@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from partwise.kernels.jit import kernel
 from partwise.priors.base import Floats
 from partwise.priors.kernels.elementary import log_beside_one
-from partwise.priors.kernels.near import ROWS
+from partwise.priors.kernels.near import ROWS, add_products, not_negligible
 from partwise.priors.kernels.quadratic import nonnegative_minimum
 
 # How many components enter at a time, in addition to those that have weight.
@@ -23,14 +23,27 @@ _HIDDEN = 1e-15
 def mixed_columns(columns: Floats, maxima: Floats, weights: Floats, out: Floats) -> None:
     """``out = columns @ weights``, without columns of weight 0 and blocks that are 0."""
     out[:] = 0.0
-    for j in range(weights.size):
-        weight = weights[j]
-        if weight != 0.0:
-            column = columns[:, j]
-            for b in range(maxima.shape[0]):
-                if maxima[b, j] > 0.0:
-                    for i in range(b * ROWS, min((b + 1) * ROWS, out.size)):
-                        out[i] += weight * column[i]
+    for b in range(maxima.shape[0]):
+        some = out[b * ROWS : (b + 1) * ROWS]
+        for j in range(weights.size):
+            if weights[j] != 0.0 and maxima[b, j] > 0.0:
+                column, weight = columns[b * ROWS : (b + 1) * ROWS, j], weights[j]
+                for i in range(some.size):
+                    some[i] += weight * column[i]
+
+
+@kernel
+def summed_columns(columns: Floats, maxima: Floats, ratio: Floats, out: Floats) -> None:
+    """``out = ratio @ columns``, without blocks that are 0. Loops over slices vectorise, those over parts do not."""
+    out[:] = 0.0
+    for b in range(maxima.shape[0]):
+        some = ratio[b * ROWS : (b + 1) * ROWS]
+        for j in range(out.size):
+            if maxima[b, j] > 0.0:
+                column, total = columns[b * ROWS : (b + 1) * ROWS, j], 0.0
+                for i in range(some.size):
+                    total += column[i] * some[i]
+                out[j] += total
 
 
 @kernel
@@ -45,12 +58,10 @@ def log_mean(share: Floats, mixed: Floats) -> float:
 @kernel
 def block_maxima(columns: Floats, out: Floats) -> None:
     """``out[b] = columns[128 * b : 128 * (b + 1)].max(axis=0)``."""
-    n_rows = columns.shape[0]
-    for j in range(columns.shape[1]):
-        column = columns[:, j]
-        for b in range(out.shape[0]):
-            largest = 0.0
-            for i in range(b * ROWS, min((b + 1) * ROWS, n_rows)):
+    for b in range(out.shape[0]):
+        for j in range(columns.shape[1]):
+            column, largest = columns[b * ROWS : (b + 1) * ROWS, j], 0.0
+            for i in range(column.size):
                 largest = max(largest, column[i])
             out[b, j] = largest
 
@@ -62,32 +73,20 @@ def gram(columns: Floats, maxima: Floats, working: NDArray[np.int64], factor: Fl
     If rows are sorted by their rates and components are narrow, few columns per block are left. This affects only
     Newton's direction, not the solution: the gradient and the value are exact.
     """
-    n_rows = columns.shape[0]
     scaled = np.empty((working.size, ROWS))
-    inside = np.empty(working.size, dtype=np.int64)
+    inside, ranges = np.empty(working.size, dtype=np.int64), np.empty((working.size, 2), dtype=np.int64)
     out[:] = 0.0
     for b in range(maxima.shape[0]):
-        start = b * ROWS
-        length = min(ROWS, n_rows - start)
+        some = factor[b * ROWS : (b + 1) * ROWS]
         n_inside = 0
         for a in range(working.size):
-            if maxima[b, working[a]] > _NOTHING:
-                column = columns[start : start + length, working[a]]
-                for i in range(length):
-                    scaled[n_inside, i] = factor[start + i] * column[i]
+            column = columns[b * ROWS : (b + 1) * ROWS, working[a]]
+            if maxima[b, working[a]] > _NOTHING and not_negligible(column, _NOTHING, ranges[n_inside]):
+                for i in range(some.size):
+                    scaled[n_inside, i] = some[i] * column[i]
                 inside[n_inside] = a
                 n_inside += 1
-        for a in range(n_inside):
-            left = scaled[a]
-            for c in range(a + 1):
-                right = scaled[c]
-                total = 0.0
-                for i in range(length):
-                    total += left[i] * right[i]
-                out[inside[a], inside[c]] += total
-    for a in range(working.size):
-        for c in range(a):
-            out[c, a] = out[a, c]
+        add_products(scaled, ranges, inside[:n_inside], out)
 
 
 @kernel
@@ -199,17 +198,8 @@ def best_near_weights(columns: Floats, maxima: Floats, share: Floats, tol: float
     for iteration in range(_MOST_ITERATIONS):
         for i in range(n_rows):
             ratio[i] = share[i] / mixed[i]
-        highest = 1.0
-        for j in range(size):
-            column = columns[:, j]
-            total = 0.0
-            for b in range(maxima.shape[0]):
-                if maxima[b, j] > 0.0:
-                    for i in range(b * ROWS, min((b + 1) * ROWS, n_rows)):
-                        total += column[i] * ratio[i]
-            gradient[j] = total
-            highest = max(highest, total)
-        out[1], out[2] = math.log(highest), iteration
+        summed_columns(columns, maxima, ratio, gradient)
+        out[1], out[2] = math.log(max(1.0, gradient.max())), iteration
         if out[1] <= tol or iteration == _MOST_ITERATIONS - 1:
             break
         chosen = working[: working_set(weights, gradient, working)]
@@ -217,23 +207,16 @@ def best_near_weights(columns: Floats, maxima: Floats, share: Floats, tol: float
             ratio[i] = math.sqrt(share[i]) / mixed[i]
         hessian = np.empty((chosen.size, chosen.size))
         gram(columns, maxima, chosen, ratio, hessian)
-        slope, target, free = np.empty(chosen.size), np.empty(chosen.size), np.empty(chosen.size, dtype=np.bool_)
-        for a in range(chosen.size):
-            slope[a] = 2.0 * gradient[chosen[a]] - 1.0
-            free[a] = weights[chosen[a]] > 0.0
-        nonnegative_minimum(hessian, slope, free, target)
+        target = np.empty(chosen.size)
+        nonnegative_minimum(hessian, 2.0 * gradient[chosen] - 1.0, weights[chosen] > 0.0, target)
         aimed[:] = 0.0
-        for a in range(chosen.size):
-            aimed[chosen[a]] = target[a]
+        aimed[chosen] = target
         mixed_columns(columns, maxima, aimed, aim)
         new_value = line_search(share, value, aimed, aim, weights, mixed, ratio)
         if new_value == -math.inf:
             # Newton's step makes no progress (rounding), but an EM step always does.
-            for j in range(size):
-                weights[j] *= gradient[j]
-            total = weights.sum()
-            for j in range(size):
-                weights[j] /= total
+            weights *= gradient
+            weights /= weights.sum()
             mixed_columns(columns, maxima, weights, mixed)
             new_value = log_mean(share, mixed)
         value = new_value

@@ -170,7 +170,7 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
     """
     settings = ParticleSettings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
     affordable = _MOST_SECONDS / np.maximum(smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)[rows], 1e-9)
-    most = _N_PAIRS * np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(np.int64)), 1)
+    most = _N_PAIRS * np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(int)), 1)
     logs, sizes = smc_islands(problem, rows, _FIRST_ISLANDS, settings)
     units, ess = logs.max(axis=1), sizes.sum(axis=1)
     logs -= units[:, None]

@@ -22,6 +22,31 @@ DIGITS = 6
 # A palette makes files a third as large. Lines and text need no more colours.
 _COLORS = 128
 Steps = Mapping[str, Any]
+# Iterations of Figures 2 and 3 of the GaP paper that are kept, evenly spaced on the logarithmic axis of their picture.
+_ITERATIONS = 250
+
+
+class Kept:
+    """A notebook of kept steps, which collects the figures that an experiment draws from them."""
+
+    quick = False
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self.figures: dict[str, Any] = {}
+
+    def step(self, name: str, *_: Any) -> Any:
+        """The kept result of a step."""
+        return self._steps[name]
+
+    def figure(self, name: str, figure: Any) -> None:
+        """Take a figure that is drawn."""
+        self.figures[name] = figure
+
+    def table(self, *_: Any) -> None:
+        """Nothing: pages have the tables."""
+
+    section = table
 
 
 def keep_l2r(steps: Steps) -> dict[str, Any]:
@@ -86,7 +111,10 @@ def draw_l2r(kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_gap(steps: Steps) -> dict[str, Any]:
-    """The curves of Figure 4 by algorithm and seed, with column norms of the first seed, which the picture shows."""
+    """Steps of Figures 2 and 3, and the curves of Figure 4 by algorithm and seed.
+
+    Column norms of Figure 4 are those of the first seed, which the picture shows.
+    """
     from partwise.reproduce.gap import nips
 
     curves: dict[str, list[Any]] = {}
@@ -99,19 +127,36 @@ def keep_gap(steps: Steps) -> dict[str, Any]:
                 if seed:
                     del curve["norms"]
                 curves.setdefault(name, []).append(curve)
-    return {"figure4": curves}
+    scales = {step: _thinned(value) for step, value in steps.items() if step.startswith("scale ")}
+    return {"figure4": curves, "figures2_and_3": scales}
+
+
+def _thinned(fit: dict[str, Any]) -> dict[str, Any]:
+    """A fit of Figures 2 and 3 with some of its iterations: those whose cost is known among them."""
+    if "chosen" not in fit:
+        return fit
+    last = len(fit["seconds"])
+    some = sorted({*fit["chosen"], *(round(last ** (at / _ITERATIONS)) - 1 for at in range(_ITERATIONS + 1))})
+    short = {key: [fit[key][at] for at in some] for key in ("seconds", "norms")}
+    return {**fit, **short, "chosen": [some.index(at) for at in fit["chosen"]]}
 
 
 def draw_gap(kept: dict[str, Any]) -> dict[str, Any]:
-    """Figure 4, and likelihoods against time."""
-    from partwise.reproduce.gap import nips
+    """Figure 4 and likelihoods against time; and Figures 2 and 3, if their steps are kept."""
+    from partwise.reproduce.gap import nips, scales
 
-    results = kept["figure4"]
-    return {"figure4": nips.column_norms(results), "likelihood_against_time": nips.likelihoods(results)}
+    notebook, results = Kept(kept.get("figures2_and_3", {})), kept["figure4"]
+    if kept.get("figures2_and_3"):
+        scales.make(notebook)
+    figures = {"figure4": nips.column_norms(results), "likelihood_against_time": nips.likelihoods(results)}
+    return {**notebook.figures, **figures}
 
 
 def keep_nbmf(steps: Steps) -> dict[str, Any]:
-    """Of Figure 10 the scores, of Figure 11 the curves: by data set and method, one for each split."""
+    """Of Figure 10 the scores, of Figure 11 the curves: by data set and method, one for each split.
+
+    And the steps of the sensitivity to the concentration.
+    """
     scores: dict[str, dict[str, list[float]]] = {}
     curves: dict[str, dict[str, list[Any]]] = {}
     for step, value in steps.items():
@@ -121,14 +166,18 @@ def keep_nbmf(steps: Steps) -> dict[str, Any]:
         elif step.startswith("fig11, "):
             _, dataset, method, _ = step.split(", ")
             curves.setdefault(dataset, {}).setdefault(method, []).append(value)
-    return {"figure10": scores, "figure11": curves}
+    concentration = {step: value for step, value in steps.items() if step.startswith("concentration, ")}
+    return {"figure10": scores, "figure11": curves, "concentration": concentration}
 
 
 def draw_nbmf(kept: dict[str, Any]) -> dict[str, Any]:
-    """Figure 10, if its scores are kept, and Figure 11."""
-    from partwise.reproduce.nbmf import convergence, prediction
+    """Figure 11; and Figure 10 and the sensitivity to the concentration, if their scores are kept."""
+    from partwise.reproduce.nbmf import concentration, convergence, prediction
 
-    pictures = {"figure11_convergence": convergence.picture(kept["figure11"])}
+    notebook = Kept(kept.get("concentration", {}))
+    if kept.get("concentration"):
+        concentration.make(notebook)
+    pictures = {**notebook.figures, "figure11_convergence": convergence.picture(kept["figure11"])}
     if kept.get("figure10"):
         pictures["figure10_prediction"] = prediction.picture(kept["figure10"])
     return pictures
@@ -151,11 +200,14 @@ def rounded(value: Any) -> Any:
 
 
 def keep(paper: str, folder: Path) -> None:
-    """Keep what the pictures need of the results of a run, rounded."""
+    """Keep what the pictures need of the results of a run, rounded; what the run does not have stays as it was."""
+    kept = PAPERS / paper / "results.json"
+    before = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
     steps = json.loads((folder / "results.json").read_text("utf-8"))["steps"]
     found = rounded(KEEP[paper]({name: step["result"] for name, step in steps.items()}))
+    found = {**found, **before, **{name: value for name, value in found.items() if value}}
     lines = [f"{json.dumps(name)}: {json.dumps(found[name], separators=(',', ':'))}" for name in found]
-    (PAPERS / paper / "results.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    kept.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 
 
 def draw(paper: str, folder: Path) -> list[Path]:

@@ -83,5 +83,25 @@ def test_splits_of_figures_10_and_11_are_kept(drawing: ModuleType) -> None:
     assert kept == {
         "figure10": {"animals": {"bICA-5": [0.5, 1.5], "constant": [0.7, 0.7]}},
         "figure11": {"animals": {"bICA-5": curves}},
+        "concentration": {},
     }
     assert set(drawing.draw_nbmf(kept)) == {"figure10_prediction", "figure11_convergence"}
+
+
+def test_what_a_run_does_not_have_stays_kept(
+    drawing: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "PAPERS", tmp_path)
+    (tmp_path / "gap").mkdir()
+    kept = tmp_path / "gap" / "results.json"
+    kept.write_text(json.dumps({"figure4": {"mcem-c": [1]}}))
+    seconds = [0.5 * number for number in range(1, 1001)]
+    fit = {"seconds": seconds, "norms": [[number] for number in seconds], "chosen": [0, 700, 999], "cost": [3, 2, 1]}
+    steps = {"scale 1: mcem-c": {"result": fit, "seconds": 1.0}}
+    (tmp_path / "results.json").write_text(json.dumps({"steps": steps}))
+    drawing.keep("gap", tmp_path)
+    found = json.loads(kept.read_text())
+    assert found["figure4"] == {"mcem-c": [1]}
+    short = found["figures2_and_3"]["scale 1: mcem-c"]
+    assert len(short["seconds"]) < 260
+    assert [short["seconds"][at] for at in short["chosen"]] == [0.5, 350.5, 500]

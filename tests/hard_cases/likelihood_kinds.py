@@ -17,8 +17,6 @@ from partwise.datasets import load_counts
 
 Case = tuple[Any, Any, float, float]
 
-_N_FITTED = 20
-
 
 def _topics(rng: np.random.Generator, n_features: int, n_components: int, concentration: float) -> Any:
     return rng.dirichlet(np.full(n_features, concentration), size=n_components).T
@@ -83,19 +81,20 @@ def _settled(seed: int) -> Case:
 
 
 @cache
-def _fitted(name: str) -> tuple[Any, Any]:
+def _fitted(name: str, n_components: int, shape: float) -> tuple[Any, Any]:
     """Every tenth document of a corpus, and a model that was fitted to the others."""
     table = load_counts(name).matrix.tocsr()
     test = np.arange(table.shape[0]) % 10 == 0
-    model = GammaPoissonNMF(_N_FITTED, inference="vem", shape=0.3, max_iter=60, tol=1e-3, random_state=0)
+    model = GammaPoissonNMF(n_components, inference="vem", shape=shape, max_iter=60, tol=1e-3, random_state=0)
     with warnings.catch_warnings():  # a fit that has not converged will do
         warnings.simplefilter("ignore")
         return table[test], model.fit(table[~test])
 
 
-def _of_corpus(name: str, seed: int) -> Case:
-    documents, model = _fitted(name)
-    return documents[[7 * seed]].toarray()[0], model.components_.T, model.shape_, model.rate_
+def _of_corpus(name: str, n_components: int, shape: float, seed: int) -> Case:
+    documents, model = _fitted(name, n_components, shape)
+    known = model.components_.sum(axis=0) > 0  # a word that no training document has is impossible
+    return documents[[7 * seed]].toarray()[0] * known, model.components_.T, model.shape_, model.rate_
 
 
 KINDS: dict[str, Callable[[int], Case]] = {
@@ -117,6 +116,7 @@ KINDS: dict[str, Callable[[int], Case]] = {
     "300 tokens, 50 parts": partial(_plain, 0.3, 50, 400, 300, 0.1, 0.3),
 }
 CORPORA: dict[str, Callable[[int], Case]] = {
-    "ap, 20 fitted parts": partial(_of_corpus, "ap"),
-    "nips2483, 20 fitted parts": partial(_of_corpus, "nips2483"),
+    "ap, 20 fitted parts": partial(_of_corpus, "ap", 20, 0.3),
+    "nips2483, 20 fitted parts": partial(_of_corpus, "nips2483", 20, 0.3),
+    "nips_uci7605, 50 fitted parts, shape 0.1": partial(_of_corpus, "nips_uci7605", 50, 0.1),
 }

@@ -8,12 +8,13 @@ import numpy as np
 from partwise.core.keys import RandomState
 from partwise.errors import ImpossibleRowsWarning, InaccurateWarning, InvalidInputError
 from partwise.kernels.arrays import Triple
-from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error
+from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error, log_shape
 from partwise.likelihood.exact import count_costs, exact_logs
 from partwise.likelihood.importance import importance_draws, importance_seconds, summary_of_draws
+from partwise.likelihood.kernels.lanes import N_LANES
 from partwise.likelihood.kernels.rows import Integers
 from partwise.likelihood.kernels.smc import OWN_LOOKAHEAD, OWN_STAGES, ParticleSettings
-from partwise.likelihood.problem import Floats, LikelihoodProblem, LogLikelihood
+from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood
 from partwise.likelihood.smc import RESAMPLE_BELOW, smc_islands, smc_seconds
 
 MAX_COST = 1e7
@@ -23,7 +24,8 @@ MAX_DRAWS = 2**16
 _N_PARTICLES = 32
 # Enough for most rows of 1,000 tokens. With fewer, the spread is poorly known, and rows would stop too early.
 _FIRST_ISLANDS = 12
-_N_PAIRS = _FIRST_ISLANDS // 2
+_ISLANDS_AT_ONCE = N_LANES // _N_PARTICLES
+_MOST_ADDED = 2.0  # times as many islands
 # One for the mean. The others, because rows stop when their error looks small, which keeps errors that are too small.
 _LOST_FREEDOM = 3
 _MOST_GROWTH = 4
@@ -165,55 +167,34 @@ def _draw(
 def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draws: int) -> Triple:
     """Add islands to each row until its standard error is small enough. Rows do not affect each other.
 
-    All islands after the first have twice as many particles. Their estimates are less skewed, so fewer of them suffice
-    for an error that can be trusted. The mean of two first islands counts as one of these.
+    A row at most doubles its islands at a time: the spread of the first few is a poor guide to how many are needed.
     """
     settings = ParticleSettings(_N_PARTICLES, OWN_STAGES, OWN_LOOKAHEAD, RESAMPLE_BELOW)
     affordable = _MOST_SECONDS / np.maximum(smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)[rows], 1e-9)
-    most = _N_PAIRS * np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(int)), 1)
-    logs, sizes = smc_islands(problem, rows, _FIRST_ISLANDS, settings)
-    units, ess = logs.max(axis=1), sizes.sum(axis=1)
-    logs -= units[:, None]
-    spread = _spread(logs)
-    errors = _error(_FIRST_ISLANDS, spread, _N_PARTICLES)
-    growing = (errors > std_error) & (most > _N_PAIRS)
-    done = np.where(growing, _N_PAIRS, _FIRST_ISLANDS)
-    # As many larger islands as the first are expected to have half their variance.
-    wanted = _more(_FIRST_ISLANDS, _error(_FIRST_ISLANDS, spread, _N_PARTICLES, 0.5), std_error)
-    wanted = np.where(growing, np.minimum(np.maximum(wanted, _FIRST_ISLANDS), most), done)
-    spread[:, growing] = _spread(np.logaddexp(logs[growing, ::2], logs[growing, 1::2]) - np.log(2.0))
-    settings = settings._replace(n_particles=2 * _N_PARTICLES)
+    most = np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(np.int64)), 1)
+    most *= _FIRST_ISLANDS
+    done = np.zeros(rows.size, dtype=np.int64)
+    wanted = np.full(rows.size, _FIRST_ISLANDS)
+    # In units of the first islands: sums of all islands' estimates and of their squares; then sums of the first three
+    # powers of their logarithms.
+    sums, units, ess = np.zeros((5, rows.size)), np.zeros(rows.size), np.zeros(rows.size)
     while (active := np.flatnonzero(wanted > done)).size:
         # Rows that need the same islands next are processed together.
         for first, last in np.unique(np.column_stack((done[active], wanted[active])), axis=0):
             group = active[(done[active] == first) & (wanted[active] == last)]
             logs, sizes = smc_islands(problem, rows[group], last - first, settings, first_island=first)
-            spread[:, group] += _spread(logs - units[group, None])
+            if first == 0:
+                units[group] = logs.max(axis=1)
+            logs -= units[group, None]
+            terms = np.exp(logs), np.exp(2.0 * logs), logs, logs**2, logs**3
+            sums[:, group] += [values.sum(axis=1) for values in terms]
             ess[group] += sizes.sum(axis=1)
         done[active] = wanted[active]
-        errors[active] = _error(done[active], spread[:, active], 2 * _N_PARTICLES)
-        more = np.minimum(_more(done[active], errors[active], std_error), most[active])
-        wanted[active] = np.where(errors[active] > std_error, more, done[active])
-    return units + np.log(spread[0] / done), errors, ess
-
-
-def _spread(logs: Floats) -> Floats:
-    """Sums of the terms of each row and of their squares, and the same for their logarithms, stacked."""
-    terms = np.exp(logs)
-    return np.stack([values.sum(axis=1) for values in (terms, np.square(terms), logs, np.square(logs))])
-
-
-def _error(n_islands: int | Integers, spread: Floats, n_particles: int, share: float = 1.0) -> Floats:
-    """Standard error of the mean of islands, or of as many that had this share of their variance."""
-    sums, squares, log_sums, log_squares = spread
-    log_variances = np.maximum(log_squares - log_sums**2 / n_islands, 0.0) / (n_islands - 1)
-    excess = share * (n_islands * squares / sums**2 - 1.0)
-    errors = log_mean_error(n_islands, 1.0 + excess, share * log_variances, _LOST_FREEDOM)
-    # Particles that all agree have not seen what has less than their share of the probability.
-    return np.maximum(errors, 1.0 / (n_islands * n_particles))
-
-
-def _more(n_islands: int | Integers, errors: Floats, std_error: float) -> Integers:
-    """How many islands it takes to reach ``std_error``, at most 16 times as many, in steps of six."""
-    growth = np.clip(errors / std_error, 1.0, _MOST_GROWTH) ** 2 if std_error > 0.0 else _MOST_GROWTH**2
-    return (np.ceil(n_islands * growth / _N_PAIRS) * _N_PAIRS).astype(np.int64)
+        means = sums / done
+        errors = log_mean_error(done, means[1] / means[0] ** 2, *log_shape(done, *means[2:]), _LOST_FREEDOM)
+        # Particles that all agree have not seen what has less than their share of the probability.
+        errors = np.maximum(errors, 1.0 / (done * _N_PARTICLES))
+        growth = np.minimum((errors / std_error) ** 2, _MOST_ADDED) if std_error > 0.0 else _MOST_ADDED
+        needed = np.ceil(done * growth / _ISLANDS_AT_ONCE) * _ISLANDS_AT_ONCE
+        wanted = np.where(errors > std_error, np.minimum(needed, most), done).astype(np.int64)
+    return units + np.log(means[0]), errors, ess

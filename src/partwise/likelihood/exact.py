@@ -194,11 +194,11 @@ def exact_logs(problem: LikelihoodProblem, cost: ExactCost, chosen: Integers, ro
     tasks += cost.tasks(subcount_rows, problem.model, rows[methods == SUBCOUNT], SUBCOUNT, out)
     alike = rows[methods == QUADRATURE]
     if alike.size:
-        # Groups of rows that share their quadrature rules.
+        # Groups of rows that share their quadrature rules. Most columns are the same in all rows: they need no sorting.
         keys = np.column_stack((cost.sizes[alike, 2] // 2, cost.shapes[alike]))
-        _, group = np.unique(keys, axis=0, return_inverse=True)
-        order = np.argsort(group, kind="stable")
-        for some in np.split(alike[order], np.flatnonzero(np.diff(group[order])) + 1):
+        keys = keys[:, (keys != keys[0]).any(axis=0)]
+        order = np.lexsort(keys.T[::-1]) if keys.size else np.arange(alike.size)
+        for some in np.split(alike[order], np.flatnonzero((np.diff(keys[order], axis=0) != 0).any(axis=1)) + 1):
             tasks += cost.tasks(_quadrature, problem.model, some, QUADRATURE, out)
     problem.for_each(operator.call, tasks)
     return out

@@ -286,10 +286,9 @@ def _estimate_rows(
 
 def log_factorials(data: SparseData) -> Floats:
     """Σ_f log x_nf! of each row."""
-    sums = np.zeros(data.shape[0])
     rows = np.repeat(np.arange(data.shape[0]), np.diff(data.indptr))
-    np.add.at(sums, rows, gammaln(data.values.astype(np.float64) + 1.0))
-    return sums
+    logs = gammaln(data.values.astype(np.float64) + 1.0)
+    return np.bincount(rows, logs, data.shape[0]).astype(np.float64, copy=False)
 
 
 def _observed_exposure(data: CountMatrix, weights: Floats) -> Floats:

@@ -15,8 +15,8 @@ from partwise.likelihood.kernels.rows import Flag, Floats, Integers, OpenRow, Ro
 Labels = NDArray[np.uint16]
 Places = NDArray[np.int32]
 
-# Particles per loop: enough for long vectors, few enough for the first-level cache at 50 components.
-N_LANES = 64
+# Particles per loop: enough for long vectors. Caches would prefer fewer, but what all particles share costs more.
+N_LANES = 192
 # Components are padded to a multiple of this: fewer, longer steps of the inner loops.
 GROUP = 4
 TABLE_SIZE = 1024  # of logarithms
@@ -118,6 +118,23 @@ def new_lanes(stop: Flag, n_features: int, n_components: int, n_tokens: int, n_l
         schedule=np.zeros(n_stages, np.bool_),
         mode=new_mode(n_features, n_components),
         stop=stop,
+    )
+
+
+def share_row(room: Lanes, n_lanes: int) -> Lanes:
+    """Buffers for fewer lanes. They share what belongs to the row."""
+    return room._replace(
+        counts=room.counts[:, :n_lanes].copy(),
+        labels=room.labels[:, :n_lanes].copy(),
+        log_weights=np.zeros(n_lanes),
+        log_gammas=np.zeros(n_lanes),
+        products=np.zeros(n_lanes),
+        uniforms=np.zeros(n_lanes),
+        rests=np.zeros(n_lanes),
+        totals=np.zeros(n_lanes),
+        drawn=np.zeros(n_lanes, np.int64),
+        parents=np.zeros(n_lanes, np.int64),
+        copied=np.zeros(n_lanes, np.uint16),
     )
 
 

@@ -157,7 +157,8 @@ def smc_rows(
     words: Words,
     stream: Stream,
     row: RowBuffers,
-    room: Lanes,
+    pilot: Lanes,
+    lanes: Lanes,
     out: Floats,
     ess: Floats,
 ) -> None:
@@ -166,35 +167,36 @@ def smc_rows(
     The target after t tokens is the product of their q times prod_k Γ(c_k + L_k) / Γ(a_k). L_k is the number of tokens
     in component k. The concentration c_k is a_k plus what is expected of the tokens still to come. So the first target
     is known, and the last is the one to estimate. The estimate is unbiased for any expectations; good ones make its
-    variance small. A first batch of islands, which is then discarded, decides when to resample and move: if that
-    depended on the particles that are moved, the estimate would be biased. Islands of a batch share the order of their
-    tokens, and are uncorrelated. If the rows are a selection, ``first_row`` is the position of the first among all
-    rows, by which streams are keyed.
+    variance small. A first island in the lanes of ``pilot``, which is then discarded, decides when to resample and
+    move: if that depended on the particles that are moved, the estimate would be biased. Islands of a batch share the
+    order of their tokens, and are uncorrelated. If the rows are a selection, ``first_row`` is the position of the first
+    among all rows, by which streams are keyed.
     """
-    n_particles = settings.n_particles
     for i in range(rows.size):
         size = gather_row(model, rows[i], row)
         n_open, n_tokens = size.n_components, size.n_tokens
         for island in range(out.shape[1]):
             out[i, island] = size.log_factor
-            ess[i, island] = n_particles
+            ess[i, island] = settings.n_particles
         if n_tokens == 0:
             continue
-        set_weights(row, size, room)
+        set_weights(row, size, lanes)
         n_steps = _count_shape_steps(row.shapes, n_open) if settings.lookahead != 0.0 else 0
         for k in range(n_open):
-            room.shapes[k] = max(row.shapes[k], _LEAST_CONCENTRATION / n_open) if n_steps > 0 else row.shapes[k]
-        look_ahead(row, size, room.shapes, settings.lookahead, room.mode, room.ahead, room.expected)
+            lanes.shapes[k] = max(row.shapes[k], _LEAST_CONCENTRATION / n_open) if n_steps > 0 else row.shapes[k]
+        look_ahead(row, size, lanes.shapes, settings.lookahead, lanes.mode, lanes.ahead, lanes.expected)
         n_token_stages = _count_token_stages(settings.n_stages, n_tokens)
         n_stages = n_token_stages + n_steps
         for batch in range(-1 if n_stages > 1 else 0, out.shape[1] // islands_per_batch):
-            first_island = batch * islands_per_batch
+            first_island, n_islands = batch * islands_per_batch, islands_per_batch if batch >= 0 else 1
+            room = lanes if batch >= 0 else pilot
+            n_particles = room.drawn.size // n_islands
             least_shape = _LEAST_CONCENTRATION / n_open if n_steps > 0 else 0.0
             address = np.uint64(first_batch + batch) if batch >= 0 else _PILOT
             seek(stream, words[0], words[1], address, first_row + rows[i])
             _begin(stream, row, size, least_shape, room)
             for stage in range(1, n_stages + 1):
-                if room.stop[0]:
+                if lanes.stop[0]:
                     return
                 if stage > n_token_stages:
                     least_shape = least_shape * _SHAPE_STEP if stage < n_stages else 0.0
@@ -202,7 +204,7 @@ def smc_rows(
                 last = n_tokens * min(stage, n_token_stages) // n_token_stages
                 _take_in(stream, first, last, row, size, n_particles, least_shape, room)
                 effective = 0.0
-                for island in range(islands_per_batch):
+                for island in range(n_islands):
                     room.means[island], room.sizes[island] = log_mean_weight(
                         room.log_weights, island * n_particles, n_particles
                     )
@@ -211,7 +213,7 @@ def smc_rows(
                     room.schedule[stage] = effective < settings.resample_below
                 if stage < n_stages and not room.schedule[stage]:
                     continue
-                for island in range(islands_per_batch):
+                for island in range(n_islands):
                     if batch >= 0:
                         out[i, first_island + island] += room.means[island]
                         ess[i, first_island + island] = room.sizes[island]

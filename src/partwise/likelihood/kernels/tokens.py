@@ -85,7 +85,7 @@ _MOST_TRUST = 0.7
 # Documents of real corpora have 1 to 1.5 at K = 5 and 1.5 to 3 at K = 50.
 _MOST_NARROWNESS = 1.1
 _GUIDED_COMPONENTS = 6
-_MORE_NARROWNESS = 0.06  # for each component beyond these
+_MORE_NARROWNESS = 0.015  # for each component beyond these
 _LIMIT_OF_NARROWNESS = 4.0
 _NARROWNESS_ROUNDS = 12
 _MOST_CUTS = 6

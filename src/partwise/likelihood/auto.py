@@ -8,7 +8,7 @@ import numpy as np
 from partwise.core.keys import RandomState
 from partwise.errors import ImpossibleRowsWarning, InaccurateWarning, InvalidInputError
 from partwise.kernels.arrays import Triple
-from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error, log_shape
+from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error
 from partwise.likelihood.exact import count_costs, exact_logs
 from partwise.likelihood.importance import importance_draws, importance_seconds, summary_of_draws
 from partwise.likelihood.kernels.lanes import N_LANES
@@ -175,9 +175,8 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
     most *= _FIRST_ISLANDS
     done = np.zeros(rows.size, dtype=np.int64)
     wanted = np.full(rows.size, _FIRST_ISLANDS)
-    # In units of the first islands: sums of all islands' estimates and of their squares; then sums of the first three
-    # powers of their logarithms.
-    sums, units, ess = np.zeros((5, rows.size)), np.zeros(rows.size), np.zeros(rows.size)
+    # Sums of the islands' estimates and of their squares, in units of the first; the same for their logarithms.
+    sums, units, ess = np.zeros((4, rows.size)), np.zeros(rows.size), np.zeros(rows.size)
     while (active := np.flatnonzero(wanted > done)).size:
         # Rows that need the same islands next are processed together.
         for first, last in np.unique(np.column_stack((done[active], wanted[active])), axis=0):
@@ -186,12 +185,13 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
             if first == 0:
                 units[group] = logs.max(axis=1)
             logs -= units[group, None]
-            terms = np.exp(logs), np.exp(2.0 * logs), logs, logs**2, logs**3
+            terms = np.exp(logs), np.exp(2.0 * logs), logs, np.square(logs)
             sums[:, group] += [values.sum(axis=1) for values in terms]
             ess[group] += sizes.sum(axis=1)
         done[active] = wanted[active]
         means = sums / done
-        errors = log_mean_error(done, means[1] / means[0] ** 2, *log_shape(done, *means[2:]), _LOST_FREEDOM)
+        log_variances = np.maximum(means[3] - means[2] ** 2, 0.0) * done / (done - 1)
+        errors = log_mean_error(done, means[1] / means[0] ** 2, log_variances, _LOST_FREEDOM)
         # Particles that all agree have not seen what has less than their share of the probability.
         errors = np.maximum(errors, 1.0 / (done * _N_PARTICLES))
         growth = np.minimum((errors / std_error) ** 2, _MOST_ADDED) if std_error > 0.0 else _MOST_ADDED

@@ -15,7 +15,7 @@ from partwise.priors.base import Floats, RatePosterior
 # --8<-- [start:prior]
 @dataclass(frozen=True)
 class LogNormal:
-    """log λ ~ Normal(location, scale²), as points at the nodes of Gauss and Hermite."""
+    """log λ ~ Normal(location, scale²), as points at the nodes of Gauss-Hermite quadrature."""
 
     location: float
     scale: float
@@ -37,7 +37,7 @@ class LogNormal:
 # --8<-- [start:family]
 @dataclass(frozen=True)
 class LogNormalFamily:
-    """All of them: the data choose location and scale."""
+    """All log-normal priors: the data choose location and scale."""
 
     def fit(self, counts: Floats, exposure: Floats, start: Any = None) -> LogNormal:
         """The best one; never worse than the start, so that a factorization's bound does not fall."""
@@ -56,18 +56,18 @@ class LogNormalFamily:
         return LogNormal(float(best[0]), float(np.exp(best[1])))
 
     def pack(self, prior: LogNormal) -> Floats:
-        """For checkpoints and model files."""
+        """The numbers of a prior, for checkpoints and model files."""
         return np.array([prior.location, prior.scale])
 
     def unpack(self, numbers: Floats) -> LogNormal:
-        """And back."""
+        """The prior that these numbers describe."""
         return LogNormal(float(numbers[0]), float(numbers[1]))
         # --8<-- [end:family]
 
 
 # --8<-- [start:check]
 def check() -> None:
-    """The parameters are found again, and a factorization with these priors never lowers its bound."""
+    """The parameters are recovered, and a factorization with these priors never lowers its bound."""
     from partwise import EmpiricalBayesPoissonNMF, ebpm
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A small family on every floor: each sample comes from one part alone (a mixture of Poisson profiles).
+"""A small but complete family: each sample comes from one part alone (a mixture of Poisson profiles).
 
 The page "Adding a model" shows this file, and a test installs it as a distribution of its own.
 """
@@ -68,7 +68,7 @@ def feature_counts(
     stop: int,
     out: Floats,
 ) -> None:
-    """``out = X @ shares`` on transposed data: a feature's sum over samples has one order, whoever computes it."""
+    """``out = X @ shares`` on transposed data: a feature's sum over samples has one order on any thread."""
     for f in range(start, stop):
         counts = out[f]
         counts[:] = 0.0
@@ -175,7 +175,7 @@ class PoissonMixture(CountModel):
         return expected_shares(data, state, self._engine())[0]
 
     def _activations(self, data: CountMatrix) -> Floats:
-        """Probability of each part times the sample's length: expected counts, as components sum to 1."""
+        """Probability of each part times the sample's length: expected counts, because each part sums to 1."""
         return self._shares(data) * data.row_sums[:, None]
         # --8<-- [end:estimator]
 
@@ -200,7 +200,7 @@ class PoissonMixture(CountModel):
 
 # --8<-- [start:check]
 def check() -> None:
-    """Planted parts are found, the likelihood does not fall, and threads change no bit."""
+    """Planted parts are found, the likelihood does not fall, and threads do not change the result."""
     rng = np.random.default_rng(0)
     truth = MixtureModel(np.array([0.5, 0.3, 0.2]), rng.dirichlet(np.full(30, 0.3), size=3).T)
     X, parts = truth.simulate(Key(1), lengths=np.full(300, 40.0))

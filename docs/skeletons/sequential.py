@@ -22,7 +22,7 @@ from partwise.likelihood.problem import LikelihoodProblem, LogLikelihood, averag
 # --8<-- [start:kernel]
 @kernel
 def sequential_draws(model: RowModel, words: Words, start: int, stop: int, out: Floats) -> None:
-    """``out[n, s] = sum(log(q[f_i] @ (shape + counts so far)) for tokens i)``, each token's component drawn in turn."""
+    """``out[n, s] = sum(log(q[f_i] @ (shape + counts so far)) for tokens i)``, each token's part drawn in turn."""
     shape = model.shape
     counts, terms = np.empty(shape.size), np.empty(shape.size)
     stream = new_stream()
@@ -36,7 +36,7 @@ def sequential_draws(model: RowModel, words: Words, start: int, stop: int, out: 
                 for _ in range(model.values[p]):
                     for k in range(shape.size):
                         terms[k] = model.dictionary[model.indices[p], k] * scale[k] * (shape[k] + counts[k])
-                    # In a loop of its own: in one that stores, the order of a sum may depend on addresses.
+                    # A separate loop: in a loop that also stores, the order of a sum may depend on addresses.
                     total = 0.0
                     for k in range(shape.size):
                         total += terms[k]
@@ -73,10 +73,10 @@ def sequential(
 
 # --8<-- [start:check]
 def check() -> None:
-    """Unbiased on the scale of the likelihood; the same bits for any number of threads; never NaN."""
+    """Unbiased on the scale of the likelihood; the same bit for bit for any number of threads; never NaN."""
     dictionary = np.array([[0.5, 0.1], [0.3, 0.2], [0.2, 0.7]])
     model = dictionary, 0.4, 0.5
-    # Rows have streams of their own, so equal rows are independent runs.
+    # Each row has its own stream, so equal rows are independent runs.
     runs = sequential(np.tile([2, 1, 1], (20_000, 1)), *model, rng=1, n_draws=4)
     ratios = np.exp(runs.values - exact([[2, 1, 1]], *model).values)
     z = (ratios.mean() - 1.0) / (ratios.std(ddof=1) / np.sqrt(ratios.size))

@@ -62,7 +62,7 @@ def test_the_reason_is_a_clause() -> None:
     trace.append(2, 0.0, {"objective": -1.0, "kkt_residual": 0.25})
     assert Threshold("kkt_residual", 0.5).check(trace) == "the kkt_residual fell to 0.25, at most 0.5"
     assert SmallChange(0.1).check(trace) == "the objective changed by less than 0.1 of its size per iteration"
-    assert SmallChange(0.1, 7.0).check(trace) == "the objective changed by less than 0.7 per iteration"
+    assert SmallChange(0.1, 7.0).check(trace) == "the objective changed by less than 0.7 nats per iteration"
 
 
 @pytest.mark.parametrize("tol", [-1.0, math.nan])

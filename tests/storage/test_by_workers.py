@@ -229,7 +229,7 @@ def test_bad_sources_leave_nothing(engine: DaskEngine, tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     for number, part in enumerate((X, X[:, :3])):
         sp.save_npz(tmp_path / "parts" / f"{number}.npz", part)
-    with pytest.raises(InvalidInputError, match="part 1 has 3 features, and those before have 50"):
+    with pytest.raises(InvalidInputError, match="Piece 2 of the data has 3 features, and piece 1 has 50"):
         on_disk(tmp_path / "parts", tmp_path / "counts", engine=engine)
     with pytest.raises(InvalidInputError, match="no rows"):
         on_disk(chunked(X)[:0], tmp_path / "counts", engine=engine)

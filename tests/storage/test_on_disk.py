@@ -125,7 +125,7 @@ def test_missing_cells(tmp_path: Path) -> None:
 def test_bad_sources_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="folder= is needed"):
         on_disk(X)
-    with pytest.raises(InvalidInputError, match="part 1 has 3 features, and those before have 2"):
+    with pytest.raises(InvalidInputError, match="Piece 2 of the data has 3 features, and piece 1 has 2"):
         on_disk([np.ones((1, 2)), np.ones((1, 3))], tmp_path / "counts")
     with pytest.raises(InvalidInputError, match="negative"):
         on_disk([np.ones((1, 2)), -np.ones((1, 2))], tmp_path / "counts")

@@ -67,7 +67,7 @@ class SmallChange(Rule):
             # Written as a product to avoid a division by zero. An infinite value gives NaN, which is never smaller.
             if not abs(value - previous) < self.tol * unit * (iteration - previous_iteration):
                 return None
-        limit = f"{self.tol:g} of its size" if self.unit is None else f"{self.tol * self.unit:.3g}"
+        limit = f"{self.tol:g} of its size" if self.unit is None else f"{self.tol * self.unit:.3g} nats"
         return f"the objective changed by less than {limit} per iteration"
 
 

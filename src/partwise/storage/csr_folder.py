@@ -100,15 +100,16 @@ class Description:
         )
 
     def check_features(self, other: Description, number: int) -> None:
-        """Refuse the part with this number if its features differ from these."""
+        """Refuse the piece of the data with this number, counted from 0, if its features differ from these."""
         if other.shape[1] != self.shape[1]:
             raise InvalidInputError(
-                f"part {number} has {other.shape[1]} features, and those before have {self.shape[1]}:"
-                " give all parts the same."
+                f"Piece {number + 1} of the data has {other.shape[1]} features, and piece 1 has {self.shape[1]}: give"
+                " all pieces (files or blocks of rows) the same features."
             )
         if other.column_labels != self.column_labels:
             raise InvalidInputError(
-                f"part {number} has other feature names than the first: give all parts the same, in the same order."
+                f"Piece {number + 1} of the data has other feature names than piece 1: give all pieces (files or"
+                " blocks of rows) the same features in the same order."
             )
 
     def arrays(self) -> dict[str, tuple[int, np.dtype[Any]]]:

@@ -115,10 +115,10 @@ def checked(rows: Any, first_row: int, rules: DataRules) -> CountMatrix | None:
 
 
 def _folder_of_parts(folder: Path, options: dict[str, Any], call_each: CallEach) -> list[UnreadRows]:
-    """The files of a folder. If parts name their features, each part is aligned to the features of all."""
+    """The files of a folder. If Parquet files name their features, each is aligned to the features of all."""
     files = sorted(file for file in folder.absolute().iterdir() if file.is_file() and not file.name.startswith("."))
     if not files:
-        raise FileFormatError(f"{folder} has no files: name a folder of parts.")
+        raise FileFormatError(f"{folder} has no files: name a folder of data files.")
     features: Labels | None = None
     if files[0].suffix == ".parquet":
         labels = list(call_each(_column_labels, [(file, options) for file in files]))

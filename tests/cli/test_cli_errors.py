@@ -89,6 +89,7 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         ([*FIT, "--format", "word"], "'word' is not one of npz"),
         ([*FIT, "--activations", "a.xls"], "--activations: cannot tell from the name a.xls"),
         ([*FIT, "--components-file", "signatures.tsv", "-k", "3"], "--components: with --components-file"),
+        ([*FIT, "--model", "lda", "--max-iter", "3"], "--max-iter: a sampler does burn_in + n_draws * thin sweeps"),
         ([*FIT, "--components-file", "signatures.tsv", "--max-iter", "3"], "--max-iter: with --components-file"),
         (["transform", "m", "counts.npz", "-o", "a.xls"], "--output: cannot tell from the name a.xls"),
         (["transform", "m", "counts.npz", "-o", "counts.npz"], "--output"),
@@ -207,7 +208,7 @@ def test_missing_cells_name_the_option_that_imputes_them(partwise, folder) -> No
 def test_rows_that_cannot_be_predicted_are_named_by_their_place(partwise, folder) -> None:
     counts = np.eye(6) + 1
     np.save("whole.npy", counts)
-    partwise("fit", "whole.npy", "-o", "m.partwise", "--model", "allocation", "-k", 1, "--max-iter", 2)
+    partwise("fit", "whole.npy", "-o", "m.partwise", "--model", "allocation", "-k", 1)
     counts[4, 2] = 0.5
     np.save("half.npy", counts)
     for rows in ([], ["--row", "1", "--row", "4"]):

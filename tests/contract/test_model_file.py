@@ -464,3 +464,9 @@ def test_metadata_are_plain_json(path: Path) -> None:
     assert "partwise." not in text
     assert metadata["class"] == "PoissonNMF"
     assert all(not array.dtype.hasobject for array in arrays.values())
+
+
+def test_data_in_place_of_a_model(tmp_path: Path) -> None:
+    np.savez(tmp_path / "counts.npz", counts=np.eye(3))
+    with pytest.raises(FileFormatError, match=r"counts.npz holds data, not a model"):
+        partwise.load(tmp_path / "counts.npz")

@@ -259,12 +259,10 @@ def test_two_columns_of_labels(tmp_path: Path) -> None:
     assert table.matrix.tolist() == [[1, 2], [3, 4]]
     (tmp_path / "other.csv").write_text("organ,stage,x\nliver,2,1\n")
     assert read(tmp_path / "other.csv", label_columns=2).row_labels.tolist() == ["liver 2"]
-    with pytest.raises(
-        FileFormatError, match=r"column 2 \('Trinucleotide'\) holds 'ACA'.*--label-columns 2 in the shell"
-    ):
+    with pytest.raises(FileFormatError, match=r"column 2 \('Trinucleotide'\) holds 'ACA'.*label_columns=2"):
         read(tmp_path / "catalogue.csv")
     (tmp_path / "plays.csv").write_text("listener,song,plays\nann,tune,3\n")
-    with pytest.raises(FileFormatError, match="--format long in the shell, reads lines of row, column and value"):
+    with pytest.raises(FileFormatError, match="format='long' reads lines of row, column and value"):
         read(tmp_path / "plays.csv")
     with pytest.raises(FileFormatError, match="all of them labels"):
         read(tmp_path / "other.csv", label_columns=3)
@@ -272,3 +270,22 @@ def test_two_columns_of_labels(tmp_path: Path) -> None:
         read(tmp_path / "other.csv", label_columns=0)
     with pytest.raises(InvalidInputError, match="drop index=False"):
         read(tmp_path / "other.csv", label_columns=2, index=False)
+
+
+def test_data_are_not_taken_for_names(tmp_path: Path) -> None:
+    """A file without a header, or without names of rows, would lose its first line or column."""
+    (tmp_path / "votes.csv").write_text("ann,1,0,1\nbob,0,1,1\n")
+    with pytest.raises(FileFormatError, match=r"line 1 holds numbers .* pass header=False \(--no-header\)"):
+        read(tmp_path / "votes.csv")
+    assert read(tmp_path / "votes.csv", header=False).matrix.shape == (2, 3)
+    (tmp_path / "years.csv").write_text("name,2023,2024\nann,1,0\n")  # numbers, but all different
+    assert read(tmp_path / "years.csv").column_labels.tolist() == ["2023", "2024"]
+    (tmp_path / "bare.csv").write_text("a,b,c\n1,0,1\n1,1,0\n")
+    with pytest.warns(UserWarning, match=r"first column holds numbers, .* index=False \(--no-index\)"):
+        read(tmp_path / "bare.csv")
+    (tmp_path / "ids.csv").write_text("id,b,c\n7,0,1\n8,1,0\n")
+    assert read(tmp_path / "ids.csv").row_labels.tolist() == ["7", "8"]
+    (tmp_path / "plays.csv").write_text("ann,tune,3\nbob,tune,1\n")
+    with pytest.raises(FileFormatError, match=r"line 1 has a number \(3\) where the value column is named"):
+        read(tmp_path / "plays.csv", format="long")
+    assert read(tmp_path / "plays.csv", format="long", header=False).matrix.sum() == 4

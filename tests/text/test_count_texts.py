@@ -166,6 +166,8 @@ def test_new_words_are_ignored_in_one_line() -> None:
         (["word word"], {"ngrams": (2, 1)}, "words cannot be found this way"),
         (["word word"], {"min_df": 1.5}, "min_df=1.5 must be a number of documents"),
         (["word", "word"], {"max_df": 1}, "max_df=1 leaves out what min_df=2 keeps"),
+        (["word", "word"], {"min_df": 3}, "no word is in 3 documents, as there are only 2: lower min_df="),
+        (["word"], {"stop_words": "german"}, "stop_words='german' is neither 'english' nor a file"),
         (3, {}, "source is a int"),
     ],
 )

@@ -159,6 +159,7 @@ class AllocationNMF(KeepsChains, OnlineVariational, AllocationSamples):
         missing="fit",
         missing_settings={"missing": "impute"},
         marginal=True,
+        samplers=tuple(_SAMPLERS),
         # Between two choices of K, log p(X) differs by tens of nats: an error of a few nats does not matter.
         evidence={"n_particles": 2, "n_islands": 4, "n_stages": 40, "n_pilot": 100},
     )

@@ -170,6 +170,7 @@ class BinaryNMF(KeepsChains, OnlineVariational, BinarySamples):
             "factorization. Data Mining and Knowledge Discovery. doi:10.1007/s10618-020-00712-w",
         ),
         presets={"paper": _PAPER},
+        samplers=tuple(_SAMPLERS),
         candidates=(_candidate("dir-beta", 10), _candidate("beta-dir", 20), _candidate("dir-dir", 30)),
         counts_parts_by="active",
     )

@@ -61,7 +61,9 @@ def comparison_lines(found: Comparison) -> list[str]:
     text += ["", *(f"  {name}: {note.format(unit=found.unit)}" for name, note in told)]
     text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
     best, simple, stable = (found.answers[rule] for rule in ("best", "simple", "stable"))
-    agreed = f"Most stable parts: {stable}" if found.is_stable(stable) else "No candidate has parts known to be stable"
+    agreed = "No candidate has parts known to be stable"
+    if found.is_stable(stable):
+        agreed = f"Most parts that restarts agree on: {stable}"
     text += ["", f"Best prediction: {best}. Fewest parts that do as well: {simple}. {agreed}."]
     return [*text, "", found.sentence, *found.notes]
 

@@ -107,6 +107,8 @@ class Declaration:
         Whether it offers `log_likelihood`: the log-likelihood of new samples with their activations integrated out.
     evidence
         Effort of `log_evidence` (log p(X), everything integrated out) in comparisons; None if the model has none.
+    samplers
+        Values of ``inference`` that draw chains, for which ``max_iter`` is not a number of iterations.
     given_parts
         Whether `from_components` takes given parts.
     batches
@@ -125,6 +127,7 @@ class Declaration:
     signed: bool = False
     marginal: bool = False
     evidence: Mapping[str, Any] | None = None
+    samplers: tuple[str, ...] = ()
     given_parts: bool = False
     batches: bool = False
     counts_parts_by: Literal["bound", "active"] | None = None

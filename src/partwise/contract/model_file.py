@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from partwise.contract.estimator import FactorizationEstimator
 
 _KIND = "partwise model"
+_DATA = (".npz", ".npy", ".csv", ".tsv", ".txt", ".mtx", ".h5ad", ".parquet", ".gz")
 _VERSION = 1
 _TRACE = "trace/"
 # No fit gives larger numbers, and their sums and products would overflow.
@@ -136,8 +137,13 @@ def load(path: str | os.PathLike[str]) -> FactorizationEstimator:
     >>> bool((partwise.load(model.save(path) and path).components_ == model.components_).all())
     True
     """
-    arrays, metadata = load_arrays(path)
     where = os.fspath(path)
+    try:
+        arrays, metadata = load_arrays(path)
+    except FileFormatError as error:
+        if not where.endswith(_DATA):
+            raise
+        raise FileFormatError(f"{where} holds data, not a model: give a model file (usually NAME.partwise).") from error
     if metadata.get("kind") != _KIND:
         raise FileFormatError(f"{where} is not a model file of partwise: give one that save or `partwise fit` wrote.")
     version = metadata.get("format_version")

@@ -3,6 +3,7 @@
 import bisect
 import itertools
 import re
+import warnings
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ from partwise.io.text_cells import CellReader, Lines, delimiter_of, first_that_i
 
 # An entry takes 16 bytes, 12 more while all entries are sorted, and its labels.
 _BYTES_PER_LINE = 64
+_NO_HEADER = "pass header=False (--no-header) if it has no header line"
+# Names of rows that are looked at to tell whether they are data.
+_MOST_NAMES = 1000
 _SUBSTITUTION = re.compile("[ACGT]>[ACGT]")
 
 
@@ -37,6 +41,8 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     if n_labels > 1 and width <= n_labels:
         raise bad_file(path, f"it has {width} columns, all of them labels", "give a smaller label_columns")
     names = reader.first[1][n_labels:] if options.header else None
+    if names is not None and _is_data(names):
+        raise bad_file(path, "line 1 holds numbers where names of columns are expected", _NO_HEADER)
     parts: list[Array] = []
     row_names: list[str] = []
     used = 0
@@ -52,6 +58,9 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
             raise _not_a_number(path, block, names, width, n_labels) from error
         used += 8 * len(cells)
         refuse_above(options.limit, used, f"{path} (up to line {block.numbers[-1]})")
+    if n_labels == 1 and _is_data(row_names[:_MOST_NAMES]):
+        what = "its first column holds numbers, some of them twice, where names of rows are expected"
+        warnings.warn(f"{path}: {what}; if these are data, pass index=False (--no-index).", UserWarning, stacklevel=2)
     n_columns = width - n_labels
     values = np.concatenate(parts) if parts else np.zeros(0)
     if names is not None and names[-1] == "" and np.isnan(values[n_columns - 1 :: n_columns]).all():
@@ -65,6 +74,15 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
         source=str(path),
     )
     return with_labels(table, path, options, ())
+
+
+def _is_data(names: Sequence[str]) -> bool:
+    """Whether names are numbers that are not all different, as those of a line or column of data."""
+    try:
+        parse_numbers(list(names))
+    except ValueError:
+        return False
+    return len(set(names)) < len(names)
 
 
 def _one_column(path: Path, reader: CellReader) -> FileFormatError:
@@ -102,9 +120,9 @@ def _not_a_number(path: Path, block: Lines, names: list[str] | None, width: int,
     hint = " (index=False takes the first column for numbers)" if column == 0 and not n_labels else ""
     if column == 0 and n_labels:
         more = n_labels + 1
-        hint = f" (label_columns={more}, or --label-columns {more} in the shell, takes it for a label)"
+        hint = f" (label_columns={more} takes it for a label)"
         if width == 3:
-            hint = " (format='long', or --format long in the shell, reads lines of row, column and value)"
+            hint = " (format='long' reads lines of row, column and value)"
     return not_a_number(path, place, block.cells[position], hint)
 
 
@@ -115,6 +133,8 @@ def read_long(path: Path, options: ReadOptions) -> Table:
         raise bad_file(path, "it is empty", "write one line for each row, column and value")
     first = reader.first[1]
     positions = column_positions(path, first if options.header else None, len(first), options.long_columns)
+    if options.header and len(positions) == 3 and first[positions[2]].replace(".", "", 1).isdecimal():
+        raise bad_file(path, f"line 1 has a number ({first[positions[2]]}) where the value column is named", _NO_HEADER)
     collected = _Entries()
     for block in reader.blocks(with_first=not options.header):
         collected.add(path, block, positions, len(first))

@@ -120,10 +120,10 @@ def usage(
     """
     data = modality(adata, mod)
     model, _ = kept(data, key)
-    basis = basis if basis in data.obsm else f"X_{basis}"  # the name that scanpy uses
-    if basis not in data.obsm:
+    found = basis if basis in data.obsm else f"X_{basis}"  # the name that scanpy uses
+    if found not in data.obsm:
         raise InvalidInputError(f"basis={basis!r} is not in obsm; there are: {', '.join(data.obsm)}.")
-    places, shares = np.asarray(data.obsm[basis]), part_shares(data.obsm[f"X_{key}"], model)
+    places, shares = np.asarray(data.obsm[found]), part_shares(data.obsm[f"X_{key}"], model)
     chosen = [model.part_position(k) for k in (range(shares.shape[1]) if parts is None else parts)]
     figure, axes = panel_grid(fig, len(chosen), 2.2, 2.0, widest=4)
     names = model.part_labels()

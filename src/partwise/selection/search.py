@@ -311,4 +311,4 @@ class Search:
         if self._shown:
             seconds = (time.monotonic() - self._limits.begun) / len(self.done) * n_waiting
             left = f", {n_waiting} of this round left, about {seconds:.0f} s" if n_waiting else ""
-            say(f"{record} [{len(self.done)} fits begun{left}]")
+            say(f"{record} [fit {len(self.done)}{left}]")

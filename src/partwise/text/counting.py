@@ -164,6 +164,8 @@ class Wanted:
 
         stop = self.stop_words
         if stop is not None and stop != "english":
+            if isinstance(stop, str) and not Path(stop).expanduser().exists():
+                raise InvalidInputError(f"stop_words={stop!r} is neither 'english' nor a file with one word per line.")
             stop = _words(stop)
         try:
             pattern, lengths = self.token_pattern, tuple(self.ngrams)
@@ -187,6 +189,8 @@ class Wanted:
         """Positions of the words that are kept, in alphabetical order."""
         low = self.min_df * n if isinstance(self.min_df, float) else self.min_df
         high = self.max_df * n if isinstance(self.max_df, float) else self.max_df
+        if low > n:
+            raise InvalidInputError(f"no word is in {self.min_df} documents, as there are only {n}: lower min_df=.")
         if high < low:
             raise InvalidInputError(f"max_df={self.max_df} leaves out what min_df={self.min_df} keeps: widen them.")
         chosen = np.flatnonzero((in_documents >= low) & (in_documents <= high))

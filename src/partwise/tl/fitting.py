@@ -272,5 +272,6 @@ def _batches(model: Any, data: Any, batch_key: str | None) -> dict[str, Any]:
     if not model.declares.batches:
         raise InvalidInputError(f"{type(model).__name__} does not take batches: leave batch_key out.")
     if batch_key not in data.obs:
-        raise InvalidInputError(f"batch_key={batch_key!r} is not an obs column; there are: {', '.join(data.obs)}.")
+        columns = ", ".join(data.obs) or "none"
+        raise InvalidInputError(f"batch_key={batch_key!r} is not an obs column; there are: {columns}.")
     return {"batch": np.asarray(data.obs[batch_key])}

@@ -49,7 +49,8 @@ class CandidateArguments:
     n_restarts: int = option("How many times to fit each candidate that is not ruled out.", 3, "--restarts", min=1)
     kind: Literal["counts", "bits"] | None = option("Kind of data; by default bits (yes/no) if all are 0 or 1.")
     rule: Literal["best", "simple", "stable"] = option(
-        "What to recommend: the best prediction, the fewest parts that do as well, or the most stable parts.", "simple"
+        "Recommend the best prediction, the fewest parts that do as well, or the most parts that restarts agree on.",
+        "simple",
     )
     metric: str | None = option(
         "Score lists of N features, and compare with popularity: ndcg@20, precision@20, recall@20.", metavar="NAME@N"

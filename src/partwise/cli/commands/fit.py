@@ -50,7 +50,9 @@ class ModelArguments:
     )
     inference: str | None = option("Algorithm of the model; for poisson: coordinate (fast) or multiplicative.")
     init: str | None = option("Starting point, for poisson: random or nndsvd.")
-    max_iter: str | None = option("Stop after this many iterations; auto: when chains of a sampler agree.", metavar="N")
+    max_iter: str | None = option(
+        "Stop after this many iterations. For samplers only auto: stop when their chains agree.", metavar="N"
+    )
     tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)
     settings: list[str] | None = option(
         "Any other parameter of the model (repeatable).", None, "--set", metavar="NAME=VALUE"
@@ -83,7 +85,11 @@ class ModelArguments:
             for name in ("n_components", *own, "checkpoint"):
                 why = "with --components-file there are no parts to fit: drop it."
                 refuse_if(options[name] is not None, option_name(name), why)
-        return build_estimator(cls, options, self.settings or (), self.preset)
+        built = build_estimator(cls, options, self.settings or (), self.preset)
+        fixed_sweeps = isinstance(own["max_iter"], int) and built.get_params().get("inference") in cls.declares.samplers
+        why = "a sampler does burn_in + n_draws * thin sweeps: set these with --set, or pass --max-iter auto."
+        refuse_if(fixed_sweeps, "--max-iter", why)
+        return built
 
     def fitted(self, estimator: Any, table: Opened, given: dict[str, Any]) -> Any:
         """Fit the estimator to data (with further arguments of `fit`), or build it from the parts that were given."""

@@ -15,7 +15,7 @@ import numpy as np
 from partwise import GammaPoissonNMF
 from partwise.datasets import load_counts
 
-Case = tuple[Any, Any, float, float]
+Case = tuple[Any, Any, Any, float]
 
 
 def _topics(rng: np.random.Generator, n_features: int, n_components: int, concentration: float) -> Any:
@@ -80,6 +80,18 @@ def _settled(seed: int) -> Case:
     return np.array([rng.integers(10, 40), 0, 0, 0]), dictionary, 0.3, 1.0
 
 
+def _tiny(n_pairs: int, n_tokens: int, seed: int) -> Case:
+    """Pairs of similar columns with tiny, unequal shapes: all tokens of a pair in one column, or in both."""
+    rng = np.random.default_rng(seed)
+    dictionary = np.zeros((6 * n_pairs, 2 * n_pairs))
+    counts = []
+    for pair in range(n_pairs):
+        columns = rng.gamma(1.0, 1.0, (6, 1)) * rng.uniform(0.75, 1.25, (6, 2))
+        dictionary[6 * pair : 6 * pair + 6, 2 * pair : 2 * pair + 2] = columns
+        counts.append(rng.multinomial(n_tokens, columns.sum(axis=1) / columns.sum()))
+    return np.concatenate(counts), dictionary, np.tile([0.006, 0.06], n_pairs), 0.4
+
+
 @cache
 def _fitted(name: str, n_components: int, shape: float) -> tuple[Any, Any]:
     """Every tenth document of a corpus, and a model that was fitted to the others."""
@@ -108,6 +120,8 @@ KINDS: dict[str, Callable[[int], Case]] = {
     "six columns on a line": _ridge,
     "shape 0.05": partial(_plain, 0.05, 6, 40, 100, 0.5, 0.3),
     "shape 0.001": partial(_plain, 0.001, 6, 40, 60, 0.5, 0.3),
+    "similar columns, tiny unequal shapes": partial(_tiny, 1, 500),
+    "two pairs of similar columns, tiny unequal shapes": partial(_tiny, 2, 60),
     "rare words with one owner": _owned,
     "one word, which one part explains": _settled,
     "200,000 tokens": partial(_plain, 0.5, 5, 60, 200_000, 0.5, 1.0),

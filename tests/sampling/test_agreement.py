@@ -123,7 +123,7 @@ def test_other_samplers_say_it_too(hard_counts: np.ndarray) -> None:
         BinaryNMF(4, inference="gibbs", burn_in=0, n_draws=10, thin=1, random_state=0).fit(hard_counts > 10)
     with pytest.warns(ConvergenceWarning, match="treat the parts as tentative: raise burn_in and n_draws"):
         BetaGammaPFA(5, burn_in=0, n_draws=12, random_state=0).fit(hard_counts)
-    with pytest.warns(ConvergenceWarning, match="four draws at least"):
+    with pytest.warns(ConvergenceWarning, match="it takes four draws"):
         AllocationNMF(3, burn_in=0, n_draws=2, random_state=0).fit(hard_counts)
 
 
@@ -179,3 +179,19 @@ def test_chains_that_just_reach_the_limits_agree() -> None:
         trace = Trace()
         trace.append(1, 0.0, {"r_hat": float(r_hat), "ess": float(ess)})
         assert (rule.check(trace) is not None) == enough
+
+
+def test_a_single_chain_is_compared_with_itself() -> None:
+    """A chain that still climbs has not converged, although there is no other chain to disagree with."""
+    rng = np.random.default_rng(0)
+    settled = agreement(draws_of(rng.normal(size=(1, 400))))
+    assert settled["r_hat"] < 1.05
+    assert settled["ess"] > 100
+    climbing = agreement(draws_of(np.cumsum(rng.normal(1.0, 1.0, size=(1, 400)), axis=1)))
+    assert climbing["r_hat"] > 1.5
+    assert climbing["ess"] < 20
+    assert agreement(draws_of(rng.normal(size=(1, 7)))) == {}
+    counts = rng.poisson(rng.gamma(0.3, 1.0, (60, 8)) @ rng.gamma(0.3, 4.0, (8, 80)))
+    for model in (AllocationNMF(12, n_chains=1, burn_in=0, n_draws=100), BetaGammaPFA(12, burn_in=0, n_draws=100)):
+        with pytest.warns(ConvergenceWarning, match="Did not converge"):
+            model.set_params(random_state=0).fit(counts)

@@ -4,11 +4,12 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from partwise.core.keys import RandomState
 from partwise.errors import ImpossibleRowsWarning, InaccurateWarning, InvalidInputError
 from partwise.kernels.arrays import Triple
-from partwise.likelihood.averages import MOST_PARETO_K, log_mean_error
+from partwise.likelihood.averages import MOST_PARETO_K, log_mean, log_mean_error
 from partwise.likelihood.exact import count_costs, exact_logs
 from partwise.likelihood.importance import importance_draws, importance_seconds, summary_of_draws
 from partwise.likelihood.kernels.lanes import N_LANES
@@ -173,16 +174,20 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
     affordable = _MOST_SECONDS / np.maximum(smc_seconds(problem, _FIRST_ISLANDS * _N_PARTICLES)[rows], 1e-9)
     most = np.maximum(np.minimum(max_draws // (_FIRST_ISLANDS * _N_PARTICLES), affordable.astype(np.int64)), 1)
     most *= _FIRST_ISLANDS
+    plain = _prefer_plain(problem, rows, settings)
     done = np.zeros(rows.size, dtype=np.int64)
     wanted = np.full(rows.size, _FIRST_ISLANDS)
     # Sums of the islands' estimates and of their squares, in units of the first; the same for their logarithms.
     sums, units, ess = np.zeros((4, rows.size)), np.zeros(rows.size), np.zeros(rows.size)
     while (active := np.flatnonzero(wanted > done)).size:
         # Rows that need the same islands next are processed together.
-        for first, last in np.unique(np.column_stack((done[active], wanted[active])), axis=0):
-            group = active[(done[active] == first) & (wanted[active] == last)]
-            logs, sizes = smc_islands(problem, rows[group], last - first, settings, first_island=first)
-            if first == 0:
+        kinds, kind = np.unique(np.column_stack((done, wanted, plain))[active], axis=0, return_inverse=True)
+        for number, (first, last, is_plain) in enumerate(kinds):
+            group, how = active[kind.ravel() == number], settings
+            if is_plain:  # those that were compared are not used again
+                how, first, last = settings._replace(lookahead=0.0), first + _FIRST_ISLANDS, last + _FIRST_ISLANDS
+            logs, sizes = smc_islands(problem, rows[group], last - first, how, first_island=first)
+            if not done[group[0]]:
                 units[group] = logs.max(axis=1)
             logs -= units[group, None]
             terms = np.exp(logs), np.exp(2.0 * logs), logs, np.square(logs)
@@ -198,3 +203,18 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
         needed = np.ceil(done * growth / _ISLANDS_AT_ONCE) * _ISLANDS_AT_ONCE
         wanted = np.where(errors > std_error, np.minimum(needed, most), done).astype(np.int64)
     return units + np.log(means[0]), errors, ess
+
+
+def _prefer_plain(problem: LikelihoodProblem, rows: Integers, settings: ParticleSettings) -> NDArray[np.bool_]:
+    """Rows for which particles that do not look ahead find more.
+
+    If shapes are tiny, few parts hold all tokens. Particles that look ahead can agree on the wrong ones, because they
+    begin with larger shapes. Estimates are unbiased, so typical failures are too low, and the larger one is right.
+    """
+    if problem.shape.min() * problem.shape.size >= 1.0:
+        return np.zeros(rows.size, np.bool_)
+    found = [
+        log_mean(smc_islands(problem, rows, _FIRST_ISLANDS, settings._replace(lookahead=share))[0])[0]
+        for share in (OWN_LOOKAHEAD, 0.0)
+    ]
+    return np.asarray(found[1] > found[0])

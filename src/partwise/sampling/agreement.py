@@ -31,20 +31,30 @@ class Diagnostic(NamedTuple):
     ess_tail: float
 
 
+def least_draws(n_chains: int) -> int:
+    """Draws per chain that diagnostics need."""
+    return 4 if n_chains > 1 else 8
+
+
 def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
-    """Diagnostics of chains x draws; NaN for fewer than four draws or constant values."""
+    """Diagnostics of chains x draws; NaN for too few draws or constant values.
+
+    The R-hat of a single chain compares its halves.
+    """
     import arviz_stats.base
 
     statistics: Any = arviz_stats.base.array_stats  # type: ignore[attr-defined]  # made lazily
 
     mean = float(draws.mean()) if draws.size else float("nan")
-    if draws.shape[1] < 4 or np.ptp(draws) == 0:
+    n_chains, n_draws = draws.shape
+    if n_draws < least_draws(n_chains) or np.ptp(draws) == 0:
         return Diagnostic(mean, *(float("nan"),) * 3)
     # Chains that are stuck at different values have an infinite R-hat; rounding would make it some 1e16.
     stuck = not np.ptp(draws, axis=1).any()
+    compared = draws if n_chains > 1 else draws[:, n_draws % 2 :].reshape(2, -1)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (
-            np.inf if stuck else statistics.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
+            np.inf if stuck else statistics.rhat(compared, chain_axis=0, draw_axis=1, method="rank"),
             statistics.ess(draws, chain_axis=0, draw_axis=1, method="bulk"),
             statistics.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95)),
         )
@@ -53,7 +63,7 @@ def diagnose(draws: NDArray[np.float64]) -> Diagnostic:
 
 def agreement(draws: KeptDraws) -> dict[str, float]:
     """The largest R-hat and the smallest effective sample size of a run; empty for too few draws."""
-    if draws.n_kept < 4:
+    if draws.n_kept < least_draws(draws.n_chains):
         return {}
     found = [diagnose(values) for name, values in draws.of_chains().items() if name not in draws.discrete]
     # A constant quantity has no R-hat, and is no evidence against the chains.
@@ -143,7 +153,7 @@ class ChainsAgree(Rule):
     def advice(self, trace: Trace, max_iter: int, onward: str) -> str:
         """What to do about chains that disagree."""
         if not trace.latest("r_hat"):
-            return "raise n_draws, as four draws at least are needed to tell whether chains agree"
+            return "raise n_draws, as it takes four draws (of a single chain eight) to tell whether chains agree"
         r_hat, _, told = self._latest(trace)
         found = "the chains disagree" if r_hat > self.r_hat else "there are few independent draws"
         wanted = f"{told}; needed: at most {self.r_hat:g} and at least {self.ess:g}"

@@ -210,7 +210,7 @@ def smc_rows(
                     )
                     effective += room.sizes[island] / room.drawn.size
                 if batch < 0:
-                    room.schedule[stage] = effective < settings.resample_below
+                    room.schedule[stage] = effective < settings.resample_below or stage > n_token_stages
                 if stage < n_stages and not room.schedule[stage]:
                     continue
                 for island in range(n_islands):

@@ -125,9 +125,10 @@ def test_resume_refuses_another_fit(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-import sys, warnings
+import signal, sys, warnings
 import numpy as np
 from partwise import PoissonNMF
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start commands in the background without it
 warnings.simplefilter("always")
 def tell(iteration, state, trace):
     print(iteration, flush=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partwise.kernels.gamma_functions import log_gamma_difference
-from partwise.kernels.jit import inner_kernel
+from partwise.kernels.jit import inline_kernel, inner_kernel
 from partwise.kernels.streams import Stream, next_uint64, next_uniform
 from partwise.likelihood.kernels.mode import Mode, new_mode
 from partwise.likelihood.kernels.rows import Flag, Floats, Integers, OpenRow, RowBuffers
@@ -170,7 +170,7 @@ def _coprime(number: np.uint64, size: int) -> int:
         candidate += 1
 
 
-@inner_kernel
+@inline_kernel
 def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: Floats) -> None:
     """``out[first : first + size] = (rng.random() + multiplier * np.arange(size) / size) % 1`` for each island.
 
@@ -207,7 +207,7 @@ def stratified_uniforms(stream: Stream, multiplier: np.uint64, size: int, out: F
                     position -= size
 
 
-@inner_kernel
+@inline_kernel
 def draw_components(f: int, n_open: int, room: Lanes) -> None:
     """``drawn = [rng.choice(K, p=normalise(weights[f] * (shapes + counts[:, s]))) for s in lanes]``, by ``uniforms``.
 
@@ -247,7 +247,7 @@ def draw_components(f: int, n_open: int, room: Lanes) -> None:
             drawn[s] = k
 
 
-@inner_kernel
+@inline_kernel
 def take_token(token: int, room: Lanes) -> None:
     """``counts[drawn[s], s] += 1; labels[token, s] = drawn[s]`` for all lanes s."""
     for s in range(room.drawn.size):

@@ -18,6 +18,14 @@ def processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
+def label(kind: str, what: str | list[str]) -> str:
+    """A command with its first argument, or the first line of code that does something."""
+    if isinstance(what, list):
+        return " ".join([kind, *what[:2]])
+    lines = [line for line in what.splitlines() if line and not line.startswith(("import ", "from ", "#"))]
+    return lines[0] if lines else "import"
+
+
 def main() -> None:
     """Stop at the first step that fails."""
     namespace: dict[str, object] = {"__name__": "__main__"}
@@ -29,8 +37,7 @@ def main() -> None:
             exec(compile(what, "<page>", "exec"), namespace)
         else:
             subprocess.run([program, *what], check=True)
-        label = " ".join(["partwise", *what[:2]]) if kind == "partwise" else what.strip().splitlines()[0]
-        found.append([label, time.perf_counter() - began, processor_seconds() - used])
+        found.append([label(kind, what), time.perf_counter() - began, processor_seconds() - used])
     print()
     print(json.dumps(found))
 

@@ -27,6 +27,7 @@ _ONE = np.uint64(1)
 _LARGEST = np.uint64(2**64 - 1)
 _UNIFORM_SHIFT = np.uint64(11)
 _UNIFORM_STEP = 2.0**-53
+# What is done for every token is compiled into its loop: passing the 32 arrays of `Lanes` takes 0.2 microseconds.
 
 
 class Lanes(NamedTuple):

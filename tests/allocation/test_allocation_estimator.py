@@ -259,7 +259,7 @@ def test_missing_cells_are_refused_unless_they_can_be_imputed(planted: Any) -> N
     for inference in ("gibbs", "vb"):
         with pytest.raises(InvalidInputError, match=sentence):
             estimator(inference).fit(X)
-    with pytest.raises(InvalidInputError, match=r"AllocationNMF\.partial_fit does not support: impute or drop it\.$"):
+    with pytest.raises(InvalidInputError, match=r"AllocationNMF\.partial_fit does not support: fill it in, or leave"):
         estimator("vb").partial_fit(X)
     with pytest.raises(InvalidInputError, match="missing='impute' is for inference='gibbs' and 'gibbs-partial'"):
         estimator("vb", missing="impute").fit(X)

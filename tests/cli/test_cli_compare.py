@@ -123,7 +123,7 @@ class TestCompare:
     def test_folder_of_another_comparison(self, partwise, folder: Path) -> None:
         few = ["--models", "poisson", "--ranks", "2", "--restarts", "1", "-o", "comparison"]
         partwise("compare", "counts.npz", *few)
-        assert "other data" in partwise.fails("compare", "new_counts.npz", *few)
+        assert "differs in its data" in partwise.fails("compare", "new_counts.npz", *few)
 
     def test_interrupted(self, partwise, folder: Path, monkeypatch) -> None:
         def interrupted(*arguments, **options) -> None:

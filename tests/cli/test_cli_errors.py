@@ -40,7 +40,7 @@ def bad_files(folder: Path) -> Path:
         (["fit", "cut.partwise", "-o", "m"], "cut.partwise has the name of a model"),
         (["info", "cut.partwise"], "cut.partwise has the name of a model"),
         (["compare", "counts.npz", "-o", "negative.csv"], "negative.csv is a file, and a comparison needs a folder"),
-        ([*FIT, "--layer", "raw"], "option layer does not apply"),
+        ([*FIT, "--layer", "raw"], "--layer does not apply"),
         ([*FIT, "--memory-limit", "1k"], "counts.npz"),
         ([*FIT, "--components-file", "absent.csv"], "there is no file absent.csv"),
         ([*FIT, "--components-file", "junk.partwise"], "junk.partwise"),
@@ -71,9 +71,9 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
     ("words", "sentence"),
     [
         (["fit", "counts.npz"], "Missing option '--output'"),
-        (["fit", "counts.npz", "-o", "counts.npz"], "--output: counts.npz is read as counts.npz"),
+        (["fit", "counts.npz", "-o", "counts.npz"], "--output: counts.npz is also the input counts.npz"),
         ([*FIT, "--parts", "./m.partwise"], "--parts"),
-        ([*FIT, "--parts", "p.csv", "--activations", "p.csv"], "is the file of --activations, too"),
+        ([*FIT, "--parts", "p.csv", "--activations", "p.csv"], "is also the file of --activations"),
         ([*FIT, "--model", "gauss"], "--model: 'gauss' is not one of "),
         ([*FIT, "--set", "gamma=1"], "PoissonNMF has no parameter 'gamma'"),
         ([*FIT, "--set", "callbacks=1"], "no parameter 'callbacks'"),
@@ -94,9 +94,9 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         (["transform", "m", "counts.npz", "-o", "a.xls"], "--output: cannot tell from the name a.xls"),
         (["transform", "m", "counts.npz", "-o", "counts.npz"], "--output"),
         (["convert", "counts.npz", "counts.xls"], "pass --write-format"),
-        (["convert", "counts.npz", "counts.npz"], "OUTPUT: counts.npz is read as counts.npz"),
+        (["convert", "counts.npz", "counts.npz"], "OUTPUT: counts.npz is also the input counts.npz"),
         (["info", "counts.npz", "--duplicates", "drop"], "--duplicates"),
-        (["convert", "counts.npz", "o.rows", "--write-format", "csv"], "--write-format: o.rows is to be a folder"),
+        (["convert", "counts.npz", "o.rows", "--write-format", "csv"], "--write-format: o.rows becomes a folder"),
         (["plot", "m", "-o", "p.png", "--kind", "trace", "--groups", "g.csv"], "--groups: it is for dictionary and"),
         (["plot", "m", "-o", "p.png", "--image-shape", "2x3"], "--image-shape: it is for images and reconstruction"),
         (["plot", "m", "-o", "p.png", "--no-header"], "--no-header: it says how to read DATA"),
@@ -105,7 +105,7 @@ def test_failure_is_one_sentence(words, sentence, partwise, bad_files) -> None:
         (["datasets", "-o", "x.npz"], "NAME: say which data set to write"),
         (["compare", "counts.npz", "--ranks", "1,8-2"], "--ranks: the range 8-2 goes down"),
         (["compare", "counts.npz", "--ranks", "1-999999999999"], "--ranks: the range 1-999999999999 has more than"),
-        (["reproduce", "nothing"], "there is nothing to reproduce called 'nothing'"),
+        (["reproduce", "nothing"], "'nothing' is not one of the papers: "),
         (["bogus"], "No such command 'bogus'"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
@@ -190,11 +190,17 @@ def test_messages_speak_of_options() -> None:
     marks = {"delimiter": "--delimiter", "label_columns": "--label-columns"}
     assert in_options("pass delimiter=';' or label_columns=2.", marks) == "pass --delimiter ';' or --label-columns 2."
     assert in_options("layer=None and informat=3 stay", options) == "layer=None and informat=3 stay"
+    assert in_options("pass index=False.", {"index": "--index"}) == "pass --no-index."
     sentence = "pass missing='impute' with inference='gibbs'."
     assert in_options(sentence, {"inference": "--inference"}) == "pass missing='impute' with --inference gibbs."
     assert in_options(sentence, {"inference": "--inference", "settings": "--set"}) == (
         "pass --set missing=impute with --inference gibbs."
     )
+
+
+def test_warnings_speak_of_options(partwise, folder) -> None:
+    Path("bare.csv").write_text("a,b,c\n1,0,1\n1,1,0\n")
+    assert "if these are data, pass --no-index." in partwise("fit", "bare.csv", "-o", "m.partwise", "-k", 1).stderr
 
 
 def test_missing_cells_name_the_option_that_imputes_them(partwise, folder) -> None:

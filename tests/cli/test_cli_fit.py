@@ -82,7 +82,8 @@ def test_fit_json(partwise, folder, counts) -> None:
 def test_a_fit_says_once_that_it_did_not_converge(partwise, folder) -> None:
     given = ("fit", "counts.npz", "-o", "m.partwise", "-k", 3, "--max-iter", 2)
     result = partwise(*given)
-    assert result.stdout.startswith("PoissonNMF: Did not converge after 2 iterations")
+    told = "PoissonNMF: Did not converge after 2 iterations: raise --max-iter (now 2) or --tol, and fit again."
+    assert result.stdout.startswith(told)
     assert (result.stdout + result.stderr).count("Did not converge") == 1
     assert "checkpoint" not in result.stdout  # it is removed after a fit
     content = partwise.json(*given)

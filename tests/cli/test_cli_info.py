@@ -133,7 +133,7 @@ def test_reproduce_lists_and_runs_modules(partwise, folder, monkeypatch) -> None
     assert Path("results/toy/result.txt").read_text() == "quick=True"
     partwise("reproduce", "toy", "-o", "results", "--full")
     assert Path("results/toy/result.txt").read_text() == "quick=False"
-    assert "called 'paper'; there are toy." in partwise.misused("reproduce", "paper")
+    assert "'paper' is not one of the papers: toy." in partwise.misused("reproduce", "paper")
 
 
 def test_tables_are_aligned_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

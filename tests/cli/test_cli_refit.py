@@ -41,7 +41,7 @@ def test_presence_is_for_given_parts(partwise, folder: Path) -> None:
     assert "--presence: it needs --components-file" in told
     assert "--always: it needs --presence" in partwise.misused(*REFIT, "--always", "SBS1")
     assert "--intervals: it needs --presence" in partwise.misused(*REFIT, "--intervals", "i.csv")
-    assert "an unknown part, 'SBS9'" in partwise.fails(*REFIT, "--presence", "--forbid", "SBS9")
+    assert "there is no part 'SBS9' (forbidden)" in partwise.fails(*REFIT, "--presence", "--forbid", "SBS9")
 
 
 def test_match(partwise, folder: Path) -> None:

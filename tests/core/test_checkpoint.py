@@ -168,7 +168,7 @@ def test_another_revision_is_refused(path: Path) -> None:
     metadata["identity"]["revision"] = 7
     metadata["partwise"] = "0.0.9"
     save_arrays(path, arrays, metadata)
-    with pytest.raises(InvalidInputError, match=r"of revision 7 of .*has revision 1; resume with partwise 0\.0\.9"):
+    with pytest.raises(InvalidInputError, match=r"by revision 7 of .*has revision 1; resume with partwise 0\.0\.9"):
         run(RandomWalk(), DATA, key=KEY, max_iter=3, resume_from=path)
 
 

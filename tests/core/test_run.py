@@ -60,7 +60,7 @@ def test_warm_start_begins_from_a_copy() -> None:
     ("arguments", "code", "words"),
     [
         ({"max_iter": 4}, "max_iter", "Ran the 4 iterations that you asked for"),
-        ({"max_iter": 4, "convergence": SmallChange(1e-9)}, "max_iter", "raise max_iter (now 4) or tol"),
+        ({"max_iter": 4, "convergence": SmallChange(1e-9)}, "max_iter", "raise max_iter= (now 4) or tol=, and fit"),
         (
             {"max_iter": 50, "convergence": SmallChange(0.19)},
             "converged",

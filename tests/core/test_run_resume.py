@@ -124,17 +124,17 @@ def test_a_stopped_run_goes_on(whole: FitResult[WalkState], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("algorithm", "data", "key", "words"),
     [
-        (RandomWalk(scale=0.2), DATA, KEY, "of other parameters; use those with which"),
-        (RandomWalk(), DATA[:3], KEY, r"of other data \(4 x 3; now 3 x 3\)"),
-        (RandomWalk(), DATA + 1e-15, KEY, "of other data"),
-        (RandomWalk(), DATA, KEY.for_chain(4), "of another random_state"),
-        (Report((0.0,) * 9), DATA, KEY, "of toys.RandomWalk, and this fit runs toys.Report"),
+        (RandomWalk(scale=0.2), DATA, KEY, "with other parameters; use the same ones"),
+        (RandomWalk(), DATA[:3], KEY, r"for other data \(4 x 3; now 3 x 3\)"),
+        (RandomWalk(), DATA + 1e-15, KEY, "for other data"),
+        (RandomWalk(), DATA, KEY.for_chain(4), "with another seed"),
+        (Report((0.0,) * 9), DATA, KEY, "by toys.RandomWalk, and this fit runs toys.Report"),
     ],
 )
 def test_another_fit_is_refused(algorithm, data, key: Key, words: str, tmp_path: Path) -> None:
     path = tmp_path / "walk.checkpoint"
     run(RandomWalk(), DATA, key=KEY, max_iter=2, checkpoint=Checkpoint(path))
-    with pytest.raises(InvalidInputError, match=rf"cannot resume: the checkpoint .* is {words}"):
+    with pytest.raises(InvalidInputError, match=rf"cannot resume: the checkpoint .* was written {words}"):
         run(algorithm, data, key=key, max_iter=4, resume_from=path)
 
 

@@ -60,7 +60,7 @@ def test_the_reason_is_a_clause() -> None:
     trace = Trace()
     trace.append(1, 0.0, {"objective": -1.0, "kkt_residual": 0.25})
     trace.append(2, 0.0, {"objective": -1.0, "kkt_residual": 0.25})
-    assert Threshold("kkt_residual", 0.5).check(trace) == "the kkt_residual fell to 0.25, at most 0.5"
+    assert Threshold("kkt_residual", 0.5).check(trace) == "the kkt residual fell to 0.25, at most 0.5"
     assert SmallChange(0.1).check(trace) == "the objective changed by less than 0.1 of its size per iteration"
     assert SmallChange(0.1, 7.0).check(trace) == "the objective changed by less than 0.7 nats per iteration"
 

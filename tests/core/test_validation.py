@@ -69,7 +69,7 @@ def test_labels_are_named() -> None:
 
 @pytest.mark.parametrize("make", CONTAINERS)
 def test_missing_where_it_is_not_supported(make: Any) -> None:
-    sentence = "X[2, 3] is NaN or missing, which the model does not support: impute or drop it."
+    sentence = "X[2, 3] is NaN or missing, which the model does not support: fill it in, or leave out that row."
     with pytest.raises(InvalidInputError, match=f"^{re.escape(sentence)}$"):
         CountMatrix.build(make(with_value(np.nan)), allow_missing=False, caller="the model")
     mask = sp.coo_array(([True], ([2], [3])), shape=(4, 5))

@@ -54,8 +54,8 @@ def test_format_overrules_the_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layer": "counts"}, "option layer does not apply .* read as ldac .*; it is for: h5ad, zarr"),
-        ({"header": False}, "option header .* it is for: csv, tsv, long"),
+        ({"layer": "counts"}, "layer= does not apply .* read as ldac .*; it is for: h5ad, zarr"),
+        ({"header": False}, "header= .* it is for: csv, tsv, long"),
         ({"long_columns": ("a", "b", "c")}, "it is for: long, parquet"),
         ({"feature_column": "id"}, "it is for: 10x"),
         ({"duplicates": "mean"}, "duplicates='mean' is unknown"),

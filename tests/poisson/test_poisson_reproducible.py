@@ -112,11 +112,11 @@ def test_resume_refuses_another_fit(tmp_path: Path) -> None:
     table = simulated()
     path = str(tmp_path / "fit.checkpoint")
     PoissonNMF(4, max_iter=5, tol=0.0, random_state=0, checkpoint=path).fit(table)
-    with pytest.raises(InvalidInputError, match="of other parameters"):
+    with pytest.raises(InvalidInputError, match="with other parameters"):
         PoissonNMF(5, max_iter=9, tol=0.0, random_state=0, checkpoint=path, resume=True).fit(table)
-    with pytest.raises(InvalidInputError, match="of other data"):
+    with pytest.raises(InvalidInputError, match="for other data"):
         PoissonNMF(4, max_iter=9, tol=0.0, random_state=0, checkpoint=path, resume=True).fit(simulated(0.0))
-    with pytest.raises(InvalidInputError, match="of another random_state"):
+    with pytest.raises(InvalidInputError, match="with another seed"):
         PoissonNMF(4, max_iter=9, tol=0.0, random_state=1, checkpoint=path, resume=True).fit(table)
     with pytest.raises(InvalidInputError, match="use the same inference"):
         PoissonNMF(

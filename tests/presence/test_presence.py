@@ -169,7 +169,7 @@ def test_allowed_forbidden_and_always(refit: tuple[PoissonNMF, np.ndarray, np.nd
     only = model.presence(x[:1], allowed=["ref 1", "ref 2"], n_draws=100)
     assert np.all(only.probability[0, [0, *range(3, 12)]] == 0)
     for wrong, told in (
-        ({"forbidden": ["ref 99"]}, "forbidden names an unknown part, 'ref 99'"),
+        ({"forbidden": ["ref 99"]}, r"there is no part 'ref 99' \(forbidden\)"),
         ({"prior": 1.5}, "presence must hold probabilities: give numbers from 0 to 1"),
         ({"prior": [0.1, 0.2]}, "one for each of 12 parts"),
         ({"allowed": []}, "forbids every part"),

@@ -323,9 +323,9 @@ class TestFiles:
 
     def test_another_comparison_is_refused(self, tmp_path: Path) -> None:
         compare(counts(), ["poisson"], [1], random_state=0, n_restarts=1, output=tmp_path)
-        with pytest.raises(InvalidInputError, match="holds a comparison with other data"):
+        with pytest.raises(InvalidInputError, match="holds a comparison that differs in its data"):
             compare(counts(1), ["poisson"], [1], random_state=0, n_restarts=1, output=tmp_path)
-        with pytest.raises(InvalidInputError, match="holds a comparison with other seed"):
+        with pytest.raises(InvalidInputError, match="holds a comparison that differs in its seed"):
             compare(counts(), ["poisson"], [1], random_state=1, n_restarts=1, output=tmp_path)
         shutil.rmtree(tmp_path)
         compare(counts(1), ["poisson"], [1], random_state=0, n_restarts=1, output=tmp_path)

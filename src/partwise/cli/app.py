@@ -13,6 +13,7 @@ import typer
 
 from partwise._version import __version__
 from partwise.cli import commands
+from partwise.cli.models import RENAMED, option_name
 from partwise.cli.options import shown_option
 from partwise.cli.output import Outcome, fail, reason, warnings_as_lines
 
@@ -71,8 +72,9 @@ def _runnable(function: Callable[..., Outcome], name: str) -> Callable[..., Any]
 
     @functools.wraps(function)
     def run(*, as_json: bool, debug: bool, **values: Any) -> None:
+        options = {name: option_name(name) for name in (*values, *RENAMED)}
         try:
-            with warnings_as_lines():
+            with warnings_as_lines(options):
                 given = dict(values)
                 for own, bundle in bundles.items():
                     given[own] = bundle(**{part.name: given.pop(part.name) for part in fields(bundle)})
@@ -84,7 +86,7 @@ def _runnable(function: Callable[..., Outcome], name: str) -> Callable[..., Any]
         except BaseException as error:
             if debug:
                 raise
-            fail(reason(error, values))
+            fail(reason(error, options))
 
     described: Any = run
     described.__annotations__ = {part: annotation for part, (annotation, _) in shown.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from partwise.cli.models import OPTIONS, fixed_settings, option_name
-from partwise.cli.output import aligned
+from partwise.cli.output import aligned, in_options
 
 if TYPE_CHECKING:
     from partwise.cli.reading import ReadArguments
@@ -59,7 +59,7 @@ def comparison_lines(found: Comparison) -> list[str]:
     text += aligned([[line[place] for place in shown_columns] for line in cells])
     told = [(name, legend[name]) for name in (cells[0][place] for place in shown_columns) if legend[name]]
     text += ["", *(f"  {name}: {note.format(unit=found.unit)}" for name, note in told)]
-    text += [f"left out: {name}: {reason}" for name, reason in found.left_out.items()]
+    text += [f"left out: {name}: {in_options(why, {'models': '--models'})}" for name, why in found.left_out.items()]
     best, simple, stable = (found.answers[rule] for rule in ("best", "simple", "stable"))
     agreed = "No candidate has parts known to be stable"
     if found.is_stable(stable):

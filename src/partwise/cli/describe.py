@@ -37,17 +37,17 @@ def write_presence(
         write_activations(activations, found.mean, table, names)
     if intervals is not None:
         write_intervals(intervals, found, table)
-    present = found.probability > _PRESENT
+    present, near = found.probability > _PRESENT, np.median(found.cosine)
     order = np.argsort(-present.sum(axis=0), kind="stable")
     numbers = {names[k]: present[:, k].sum() for k in order if present[:, k].any()}
     told = [f"{name}  present in {number} of {len(present)} samples" for name, number in numbers.items()]
-    summary = f"{present.sum(axis=1).mean():.1f} parts per sample, median cosine {np.median(found.cosine):.3f}"
+    summary = f"{present.sum(axis=1).mean():.1f} parts per sample, median cosine of data and reconstruction {near:.3f}"
     notes = [f"cannot be told apart in {n} samples: {a}, {b}" for (a, b), n in found.confused.items()][:_MOST_PAIRS]
     noisy, unsure = int(np.isfinite(found.noise_size).sum()), int(np.sum(found.disagreement > _UNLIKE))
     if noisy > _BY_CHANCE * len(present):
         notes.append(f"counts of {noisy} samples vary more than Poisson noise explains: their intervals are wider")
     if unsure:
-        notes.append(f"the chains of {unsure} samples disagree: their probabilities are rough")
+        notes.append(f"the chains of {unsure} samples disagree: treat their probabilities as rough")
     return [summary, *told, *notes]
 
 

@@ -37,11 +37,11 @@ def check_outputs(
     for option in pictures:
         _check_picture_name(option, outputs[option])
     wanted = {option: path for option, path in outputs.items() if path is not None}
-    taken = {path.resolve(): f"is read as {path}" for path in inputs if path is not None}
+    taken = {path.resolve(): f"is also the input {path}" for path in inputs if path is not None}
     for option, path in wanted.items():
         place = path.resolve()
         refuse_if(place in taken, option, f"{path} {taken.get(place)}; give another name.")
-        taken[place] = f"is the file of {option}, too"
+        taken[place] = f"is also the file of {option}"
         try:
             with atomic_path(path):
                 raise _WritableError
@@ -158,7 +158,7 @@ def read_groups(path: Path, names: Any, what: str, option: str = "--groups") -> 
     from partwise.io.pairs import csv_rows
 
     if names is None:
-        raise InvalidInputError(f"{option} needs {what}s that have names; these have none.")
+        raise InvalidInputError(f"{option} needs {what} names: read the data with --row-labels and --vocabulary.")
     rows = csv_rows(path, f"give a line '{what},group' for each {what}")
     found = {row[0]: row[1] for row in rows if len(row) > 1}
     absent = [str(name) for name in names if str(name) not in found]

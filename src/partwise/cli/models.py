@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 OPTIONS = ("n_components", "inference", "init", "max_iter", "tol", "random_state", "n_jobs")
 """Estimator parameters that have their own option of `partwise fit`; `--set` sets the others."""
+RENAMED = {"n_components": "components", "random_state": "seed", "n_jobs": "threads"}
+"""Parameters in Python whose options have another name."""
 
 
 def fixed_settings(name: str) -> dict[str, Any]:
@@ -74,8 +76,7 @@ def build_estimator(cls: Any, options: Mapping[str, Any], settings: Iterable[str
 
 def option_name(parameter: str) -> str:
     """The option that stands for a parameter of an estimator."""
-    named = {"n_components": "components", "random_state": "seed", "n_jobs": "threads"}
-    return "--" + named.get(parameter, parameter).replace("_", "-")
+    return "--" + RENAMED.get(parameter, parameter).replace("_", "-")
 
 
 def parsed_settings(settings: Iterable[str], allowed: set[str], owner: str) -> dict[str, Any]:

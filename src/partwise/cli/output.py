@@ -88,13 +88,13 @@ def printable(text: str) -> str:
 
 
 @contextlib.contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Show Python's warnings as lines on standard error, each once, and remember them for JSON."""
+def warnings_as_lines(options: Mapping[str, str]) -> Iterator[None]:
+    """Show Python's warnings as lines on standard error, each once and in options, and remember them for JSON."""
     shown: list[str] = []
     token = _warned.set(shown)
 
     def show_warning(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
-        text = " ".join(str(message).split())
+        text = in_options(" ".join(str(message).split()), options)
         if text not in shown:
             shown.append(text)
             say(f"warning: {text}")
@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def reason(error: BaseException, values: Mapping[str, Any]) -> str:
+def reason(error: BaseException, options: Mapping[str, str]) -> str:
     """The message for an error; none if the reader of our output has gone."""
     if isinstance(error, BrokenPipeError):
         _reader_left()
@@ -136,7 +136,7 @@ def reason(error: BaseException, values: Mapping[str, Any]) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; use a machine with more, or fewer parts or samples."
     if isinstance(error, PartwiseError | OSError | ValueError):
-        return in_options(_sentence(error), {name: "--" + name.replace("_", "-") for name in values})
+        return in_options(_sentence(error), options)
     if isinstance(error, Exception):
         return f"{type(error).__name__}: {_sentence(error)} (unexpected: run again with --debug and report it)"
     raise error
@@ -177,7 +177,7 @@ def in_options(sentence: str, options: Mapping[str, str]) -> str:
         sentence = re.sub(rf"\b{name}=(?=[\s.,;:)]|$)", option, sentence)
     if "settings" in options:  # everything else that a model can be told
         sentence = re.sub(r"\b([a-z_]+)=(['\"])([\w-]+)\2", r"--set \1=\3", sentence)
-    return sentence
+    return re.sub(r"\b(header|index)=False\b", r"--no-\1", sentence) if "index" in options else sentence
 
 
 def _sentence(error: BaseException) -> str:

@@ -125,7 +125,7 @@ class Offers(Fitted, ABC):
         ndarray
             Samples x parts.
         """
-        raise InvalidInputError(f"{type(self).__name__} has no standard errors of activations of new samples.")
+        raise InvalidInputError(f"{type(self).__name__} has no standard errors of activations: leave them out.")
 
     # Likelihoods that only some models have (`declares.marginal`, `declares.evidence`)
 

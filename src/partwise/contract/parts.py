@@ -162,7 +162,7 @@ class HandledParts(Offers):
         for group in groups:
             members = [self.part_position(part) for part in group]
             if len(members) < 2 or any(target[k] != k or np.sum(target == k) > 1 for k in members):
-                raise InvalidInputError(f"groups: {list(group)} must be two or more parts that no other group has.")
+                raise InvalidInputError(f"cannot merge {list(group)}: name two or more parts that no other group has.")
             target[members] = min(members)
         kept = np.unique(target)
         membership = (target[:, None] == kept).astype(np.float64)
@@ -183,7 +183,7 @@ class HandledParts(Offers):
         dropped = {self.part_position(part) for part in parts}
         kept = [k for k in range(self.n_components_) if k not in dropped]
         if not kept:
-            raise InvalidInputError("parts names all parts: leave at least one.")
+            raise InvalidInputError("you cannot drop all parts: leave at least one.")
         labels = self.part_labels()
         names = None if self.known_parts is None else [labels[k] for k in kept]
         return self._with_parts(np.eye(self.n_components_)[:, kept], names)

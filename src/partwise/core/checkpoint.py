@@ -85,24 +85,23 @@ class Identity:
         revision = getattr(type(algorithm), "REVISION", 1)
         return cls(key, name, fingerprint(algorithm), fingerprint(data), _summary(data), revision)
 
-    def refuse_other(self, stored: Identity, path: str | os.PathLike[str], written_by: str = "of then") -> None:
+    def refuse_other(self, stored: Identity, path: str | os.PathLike[str], written_by: str) -> None:
         """Raise if a checkpoint belongs to another fit. The message says what differs."""
         if stored.algorithm != self.algorithm:
-            what, remedy = f"of {stored.algorithm}, and this fit runs {self.algorithm}", "use the same inference"
+            what, remedy = f"by {stored.algorithm}, and this fit runs {self.algorithm}", "use the same inference"
         elif stored.revision != self.revision:
-            what = f"of revision {stored.revision} of {self.algorithm}, and this partwise has revision {self.revision}"
-            remedy = f"resume with partwise {written_by}, which wrote it"
+            what = f"by revision {stored.revision} of {self.algorithm}, and this partwise has revision {self.revision}"
+            remedy = f"resume with partwise {written_by}"
         elif stored.parameters != self.parameters:
-            what, remedy = "of other parameters", "use those with which it was written"
+            what, remedy = "with other parameters", "use the same ones"
         elif stored.data != self.data:
-            what = f"of other data ({stored.data_summary}; now {self.data_summary})"
-            remedy = "give the data with which it was written"
+            what, remedy = f"for other data ({stored.data_summary}; now {self.data_summary})", "give the same data"
         elif stored.key != self.key:
-            what, remedy = "of another random_state", "give the same"
+            what, remedy = "with another seed (random_state=)", "give the same one"
         else:
             return
         raise InvalidInputError(
-            f"cannot resume: the checkpoint {os.fspath(path)} is {what}; {remedy}, or start from the beginning."
+            f"cannot resume: the checkpoint {os.fspath(path)} was written {what}; {remedy}, or drop resume=True."
         )
 
 

@@ -19,7 +19,7 @@ from partwise.kernels.arrays import Bools, Floats, Indices, Numbers, Positions, 
 # Entries summed at once: NumPy converts its input to 64 bits, and for all data that copy would exceed the data.
 _PIECE = 2**16
 
-MISSING_REMEDY = "impute or drop it"
+MISSING_REMEDY = "fill it in, or leave out that row"
 """What to do about a missing cell if there is no better advice."""
 
 

@@ -200,7 +200,7 @@ def _status(
     checkpoint: Checkpoint | None,
 ) -> Status:
     after = f"after {len(trace)} iteration{'' if len(trace) == 1 else 's'}"
-    onward = "continue with a warm start"
+    onward = "fit again"
     if checkpoint is not None and (interrupted or not checkpoint.until_done):
         onward = f"resume from {os.fspath(checkpoint.path)}"
     if interrupted:

@@ -27,7 +27,7 @@ class Rule(ABC):
 
     def advice(self, trace: Trace, max_iter: int, onward: str) -> str:
         """What to do about a fit that has not converged, as a clause; ``onward`` says how to continue it."""
-        return f"raise max_iter (now {max_iter}) or tol, or {onward}"
+        return f"raise max_iter= (now {max_iter}) or tol=, and {onward}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Threshold(Rule):
         """Why the fit has converged; None if it has not."""
         latest = _computed_now(trace, self.key, 1)
         if latest and latest[0][1] <= self.tol:
-            return f"the {self.key} fell to {latest[0][1]:.3g}, at most {self.tol:g}"
+            return f"the {self.key.replace('_', ' ')} fell to {latest[0][1]:.3g}, at most {self.tol:g}"
         return None
 
 

@@ -127,7 +127,7 @@ def refuse_long_rows(lengths: NDArray[np.float64], bytes_a_token: int, caller: s
         )
 
 
-def positive_each(value: Any, name: str, size: int, owners: str = "components") -> NDArray[np.float64]:
+def positive_each(value: Any, name: str, size: int, owners: str = "parts") -> NDArray[np.float64]:
     """Expand a prior's parameter to one positive number per owner, or raise one sentence about the first bad one."""
     wanted = f"{name} must be a number or one for each of {size} {owners}"
     try:

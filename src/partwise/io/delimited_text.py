@@ -21,7 +21,7 @@ from partwise.io.text_cells import CellReader, Lines, delimiter_of, first_that_i
 
 # An entry takes 16 bytes, 12 more while all entries are sorted, and its labels.
 _BYTES_PER_LINE = 64
-_NO_HEADER = "pass header=False (--no-header) if it has no header line"
+_NO_HEADER = "pass header=False if it has no header line"
 # Names of rows that are looked at to tell whether they are data.
 _MOST_NAMES = 1000
 _SUBSTITUTION = re.compile("[ACGT]>[ACGT]")
@@ -39,7 +39,7 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
     if n_labels == 1 and width == 1:
         raise _one_column(path, reader)
     if n_labels > 1 and width <= n_labels:
-        raise bad_file(path, f"it has {width} columns, all of them labels", "give a smaller label_columns")
+        raise bad_file(path, f"it has {width} columns, all of them labels", "lower label_columns=")
     names = reader.first[1][n_labels:] if options.header else None
     if names is not None and _is_data(names):
         raise bad_file(path, "line 1 holds numbers where names of columns are expected", _NO_HEADER)
@@ -60,7 +60,7 @@ def read_wide(path: Path, options: ReadOptions) -> Table:
         refuse_above(options.limit, used, f"{path} (up to line {block.numbers[-1]})")
     if n_labels == 1 and _is_data(row_names[:_MOST_NAMES]):
         what = "its first column holds numbers, some of them twice, where names of rows are expected"
-        warnings.warn(f"{path}: {what}; if these are data, pass index=False (--no-index).", UserWarning, stacklevel=2)
+        warnings.warn(f"{path}: {what}; if these are data, pass index=False.", UserWarning, stacklevel=2)
     n_columns = width - n_labels
     values = np.concatenate(parts) if parts else np.zeros(0)
     if names is not None and names[-1] == "" and np.isnan(values[n_columns - 1 :: n_columns]).all():
@@ -149,21 +149,21 @@ def column_positions(
     """Positions of the row, column and (unless two are requested) value columns."""
     if wanted is None:
         if width != 3:
-            remedy = "say which to use with long_columns=(row, column, value)"
+            remedy = "name the row, column and value columns with long_columns="
             raise bad_file(path, f"it has {width} columns where row, column and value are expected", remedy)
         return [0, 1, 2]
     positions = []
     for name in wanted:
         if isinstance(name, int):
             if not 0 <= name < width:
-                raise InvalidInputError(f"long_columns asks for column {name}, but {path} has {width}, from 0.")
+                raise InvalidInputError(f"long_columns= asks for column {name}, but {path} has 0 to {width - 1}.")
             positions.append(name)
         elif header is None:
-            raise InvalidInputError(f"long_columns asks for {name!r}, but header=False: give positions, from 0.")
+            raise InvalidInputError(f"long_columns= asks for {name!r}, but header=False: give positions, from 0.")
         elif header.count(name) != 1:
             names = ", ".join(header[:12])
             raise InvalidInputError(
-                f"long_columns asks for {name!r}, which {path} has {header.count(name)} times; it has: {names}."
+                f"long_columns= asks for {name!r}, which {path} has {header.count(name)} times; it has: {names}."
             )
         else:
             positions.append(header.index(name))

@@ -64,7 +64,7 @@ class ReadOptions:
         if type(self.label_columns) is not int or self.label_columns < 1:
             raise InvalidInputError(f"label_columns={self.label_columns!r} must be a whole number from 1 on.")
         if self.label_columns > 1 and not self.index:
-            raise InvalidInputError("label_columns is for files whose lines start with labels: drop index=False.")
+            raise InvalidInputError("label_columns= is for files whose lines start with labels: drop index=False.")
         wanted = self.long_columns
         if wanted is not None and (isinstance(wanted, str) or len(wanted) not in {2, 3}):
             raise InvalidInputError(
@@ -260,8 +260,7 @@ def read(
     if foreign:
         able = ", ".join(known.name for known in FORMATS if foreign[0] in known.options)
         raise InvalidInputError(
-            f"option {foreign[0]} does not apply to {source}, read as {found.name} ({found.description}); "
-            f"it is for: {able}."
+            f"{foreign[0]}= does not apply to {source}, read as {found.name} ({found.description}); it is for: {able}."
         )
     if found.name not in _DIRECTORIES:
         check_regular(source)

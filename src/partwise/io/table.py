@@ -207,7 +207,7 @@ def with_labels(
     ):
         found = find_labels(getattr(options, option), option, path, files, options.limit)
         if found is not None and len(found.labels) != size:
-            remedy = f"give the matching labels as {option}=, or {option}=False for none"
+            remedy = f"give the matching labels as {option}= (in Python, {option}=False for none)"
             raise bad_file(path, f"it has {size} {axis} but {found.origin} has {len(found.labels)} labels", remedy)
         fitting.append(own if found is None else found.labels)
     return replace(table, row_labels=fitting[0], column_labels=fitting[1])

@@ -99,7 +99,7 @@ def auto(
         n = int(missed[0])
         reached = (
             f"reached a standard error of {errors[n]:.2g} nats with max_draws = {max_draws}, not the {std_error:g} that"
-            " was asked for: raise max_draws or std_error"
+            " you asked for: raise max_draws or std_error"
             if errors[n] < np.inf
             else "has draws that are not reliable, so its standard error is infinite: do not use its value"
         )

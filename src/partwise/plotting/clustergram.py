@@ -44,7 +44,7 @@ def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Fig
     figure = new_figure(7.2, 3.8)
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     image = left.imshow(clusters.distances[np.ix_(order, order)], cmap="Greys_r", vmin=0, vmax=np.sqrt(2.0))
-    figure.colorbar(image, ax=left, shrink=0.8, label="distance").ax.tick_params(labelsize=7)
+    figure.colorbar(image, ax=left, shrink=0.8, label="distance (0: the same part)").ax.tick_params(labelsize=7)
     labels = clusters.labels[order]
     starts = np.flatnonzero(np.diff(labels)) + 0.5
     for start in starts:
@@ -57,7 +57,7 @@ def plot_clustergram(found: Consensus, *, density_threshold: float = 0.5) -> Fig
     left.set_xticks([])
     finish_axes(left, title=f"{found.n_restarts} restarts, stability {found.stability:.2f}", tick_size=7)
     right.hist(clusters.densities, bins=30, color=BLUE)
-    right.axvline(density_threshold, color=ORANGE, label="outliers beyond")
+    right.axvline(density_threshold, color=ORANGE, label="left out: beyond this")
     finish_axes(right, "mean distance to nearest parts", "parts", label_size=8, tick_size=7, legend_size=7)
     return figure
 

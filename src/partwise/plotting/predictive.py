@@ -237,7 +237,7 @@ def plot_predictive_check(
         ax.vlines(observed[kept], low[kept], high[kept], color=colour, linewidth=0.8, alpha=0.35)
         ax.plot(observed[kept], check.middle[rows][kept], marker, color=colour, markersize=3.5)
     _frame(ax, np.concatenate([observed, low, high]), logarithmic=statistic != "zeros")
-    title = f"{STATISTICS[statistic]}\n{100 * check.coverage:.0f}% in the interval"
+    title = f"{STATISTICS[statistic]}\n{100 * check.coverage:.0f}% inside their bars (expected: 90%)"
     return finish_axes(ax, "observed", "drawn from the model", title=title, title_size=8, label_size=8, tick_size=7)
 
 

@@ -66,7 +66,7 @@ def plot_volcano(
             place = (0.98, 0.04 + 0.08 * (len(best) - 1 - rank))
             look = {"xycoords": "axes fraction", "va": "bottom", "ha": "right", "color": BLUE}
             write_beside(ax, shortened(found.features[f]), place, size=6, **look)
-        finish_axes(ax, "log2 fold change", "change / standard error", title=found.parts[k], label_size=7, tick_size=6)
+        finish_axes(ax, "log2 fold change", "|change| / std. error", title=found.parts[k], label_size=7, tick_size=6)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7, frameon=False, markerscale=2)
     return figure

@@ -132,7 +132,7 @@ def _places(chosen: Any, names: Sequence[str], argument: str) -> list[int]:
         elif not isinstance(one, str) and 0 <= int(one) < len(names):
             found.append(int(one))
         else:
-            raise InvalidInputError(f"{argument} names an unknown part, {one!r}: the parts are {', '.join(names)}.")
+            raise InvalidInputError(f"there is no part {one!r} ({argument}): the parts are {', '.join(names)}.")
     return found
 
 

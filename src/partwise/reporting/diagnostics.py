@@ -194,7 +194,7 @@ def alerts(view: ModelView, X: Any) -> list[str]:
     if pairs:
         told = "; ".join(f"“{view.names[k]}” and “{view.names[other]}”" for k, other in pairs[:_MOST_PAIRS])
         more = f", and {len(pairs) - _MOST_PAIRS} more pairs" if len(pairs) > _MOST_PAIRS else ""
-        found.append(f"These parts are nearly the same: {told}{more}. Fit fewer parts, or join them with merge_parts.")
+        found.append(f"These parts are nearly the same: {told}{more}. Fit fewer or merge them (`partwise parts`).")
     followed = _batch_parts(view, X)
     if followed:
         told = "; ".join(map(str, followed[:_MOST_PAIRS]))
@@ -215,7 +215,7 @@ def _batch_parts(view: ModelView, X: Any) -> list[BatchPart]:
 
 def _advice(view: ModelView, tentative: list[int]) -> str:
     """What to do about chains that disagree, with the parts that not all chains found."""
-    longer = "To settle it, run longer with max_iter='auto', or fit fewer parts."
+    longer = "To settle it, run longer with max_iter='auto' (in the command --max-iter auto), or fit fewer parts."
     active = view.model.active_components_.size
     if not tentative:
         return f"treat the parts as tentative. {longer}"

@@ -95,7 +95,7 @@ def cluster_parts(
     if kept.sum() < n_clusters:
         raise InvalidInputError(
             f"only {int(kept.sum())} of {len(stacked)} parts of the restarts are near others, and {n_clusters}"
-            f" consensus parts are asked for: raise density_threshold (now {density_threshold:g}), or fit fewer parts."
+            f" are needed: fit fewer parts, or (in Python) raise density_threshold= (now {density_threshold:g})."
         )
     labels, centres = _matched(stacked, owner, kept, _first_centres(unit, kept, owner, n_clusters))
     return PartClusters(labels, centres, distances, densities, _silhouettes(distances, labels))

@@ -142,7 +142,7 @@ class Consensus:
         """The result in one sentence."""
         return (
             f"{self.n_components} consensus parts of {self.n_restarts} restarts: stability {self.stability:.3f},"
-            f" silhouette {self.clusters.silhouette:.3f}, {self.n_outliers} parts left out."
+            f" silhouette {self.clusters.silhouette:.3f} (1 is best for both), {self.n_outliers} parts left out."
         )
 
 
@@ -239,8 +239,8 @@ def consensus_by_rank(
     >>> X = np.random.default_rng(0).poisson(np.kron(np.eye(2), np.full((20, 4), 5.0)))
     >>> for found in consensus_by_rank(partwise.PoissonNMF(random_state=0), X, [1, 2], n_restarts=3):
     ...     print(found)
-    1 consensus parts of 3 restarts: stability 1.000, silhouette 0.000, 0 parts left out.
-    2 consensus parts of 3 restarts: stability 1.000, silhouette 1.000, 0 parts left out.
+    1 consensus parts of 3 restarts: stability 1.000, silhouette 0.000 (1 is best for both), 0 parts left out.
+    2 consensus parts of 3 restarts: stability 1.000, silhouette 1.000 (1 is best for both), 0 parts left out.
     """
     return [consensus(clone(estimator).set_params(n_components=int(rank)), X, **options) for rank in ranks]
 
@@ -273,7 +273,7 @@ def _fits(estimator: Any, drawn: Any, key: Key, n_restarts: int, n_jobs: int | N
         found = list(pool.map(one, range(n_restarts)))
     late = n_restarts - sum(fit.converged for fit in found)
     if late:
-        told = f"{late} of {n_restarts} restarts did not converge: raise max_iter of the estimator, or tol."
+        told = f"{late} of {n_restarts} restarts did not converge: raise max_iter= or tol= of the estimator."
         warnings.warn(told, ConvergenceWarning, stacklevel=3)
     return found
 

@@ -191,7 +191,7 @@ class KeepsChains:
     def _chain_rule(self) -> ChainsAgree:
         """When chains have converged, and what to do if they have not."""
         if self.max_iter == "auto":
-            return ChainsAgree(remedy="try fewer parts, or more draws")
+            return ChainsAgree(remedy="fit fewer parts, or raise n_draws")
         return ChainsAgree(remedy="raise burn_in and n_draws, or set max_iter='auto'")
 
     def _sampler_settings(self, **more: Any) -> dict[str, Any]:

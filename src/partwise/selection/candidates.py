@@ -109,9 +109,9 @@ def too_large_for(
     cells, found = shape[0] * shape[1], {}
     for one in candidates:
         if one.most_cells is not None and cells > one.most_cells:
-            found[one.name] = f"it works on all {cells:.1e} cells, zeros included; name it in models to compare it."
+            found[one.name] = f"it works on all {cells:.1e} cells, zeros included; name it in models= to compare it."
         elif one.by_token and total > max(_MANY_TOKENS, _LARGE_COUNT * nnz):
-            found[one.name] = f"it processes all {total:.1e} counts one by one; name it in models to compare it."
+            found[one.name] = f"it processes all {total:.1e} counts one by one; name it in models= to compare it."
     return found
 
 

@@ -131,8 +131,8 @@ def _warn_if_open(found: RankSelection) -> None:
         other = int(np.flatnonzero(undecided)[np.argmin(leads[undecided])])
         warnings.warn(
             f"select_rank cannot tell {found.candidates[best]} from {found.candidates[other]} parts: their scores"
-            f" differ by {leads[other]:.2g} nats, with a standard error of {errors[other]:.2g}. Raise the"
-            " criterion's effort.",
+            f" differ by {leads[other]:.2g} nats, with a standard error of {errors[other]:.2g}. Give the"
+            " criterion more effort, such as a larger n_stages=.",
             InaccurateWarning,
             stacklevel=3,
         )

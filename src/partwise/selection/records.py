@@ -239,7 +239,7 @@ def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
     for name, value in json.loads(text).items():
         if stored.get(name) != value:
             raise InvalidInputError(
-                f"{folder} holds a comparison with other {name}: give another folder, or remove this one."
+                f"{folder} holds a comparison that differs in its {name}: give another folder, or remove this one."
             )
 
 

@@ -131,7 +131,7 @@ def _unfinished_note(found: Comparison) -> str:
     if not unfinished:
         return ""
     which = f"{unfinished} of {len(fits)} brief fits" if len(fits) > 1 else "The brief fit"
-    return f"{which} of {found.choice} had not converged: look at the status of the model that you fit in the end."
+    return f"{which} of {found.choice} had not converged (comparisons fit briefly): check the status of your final fit."
 
 
 def _end_note(found: Comparison) -> str:
@@ -165,7 +165,7 @@ def _overruled(found: Comparison) -> str:
         return f"You took {choice}, which was not tried, instead of {recommended}."
     gap = found.difference(recommended, choice)
     how = "worse" if gap.value > 0 else "better"
-    told = "" if gap.significant else ", which 2 standard errors do not tell apart"
+    told = "" if gap.significant else ", which is within 2 standard errors"
     return (
         f"You took {choice} instead of {recommended}: it predicts held-out {found.unit}s {how} by"
         f" {abs(gap.value):.4f} ± {gap.std_error:.4f} {found.scale}{told}."

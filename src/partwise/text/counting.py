@@ -174,14 +174,14 @@ class Wanted:
             made._validate_ngram_range()
             return made.build_analyzer()
         except Exception as error:  # errors of scikit-learn and re about their arguments
-            raise InvalidInputError(f"words cannot be found this way: {error}") from error
+            raise InvalidInputError(f"stop_words=, ngrams= or token_pattern= cannot be used: {error}") from error
 
     def check(self) -> None:
         """Refuse thresholds that make no sense."""
         for name, value in (("min_df", self.min_df), ("max_df", self.max_df)):
             share = isinstance(value, float)
             if not (0.0 <= value <= 1.0 if share else value >= 1):
-                raise InvalidInputError(f"{name}={value} must be a number of documents, or a share from 0.0 to 1.0.")
+                raise InvalidInputError(f"{name}={value} must be 1 or more documents, or a share from 0.0 to 1.0.")
         if self.max_features is not None and self.max_features < 1:
             raise InvalidInputError(f"max_features={self.max_features} must be at least 1.")
 

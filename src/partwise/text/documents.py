@@ -57,7 +57,7 @@ class Columns:
             wanted["text"] = names[0]
         for role, name in wanted.items():
             if name not in names:
-                raise InvalidInputError(f"{where} has no column {name!r} ({role}_column): it has {_few(names)}.")
+                raise InvalidInputError(f"{where} has no column {name!r} ({role}_column=): it has {_few(names)}.")
         return wanted
 
 
@@ -81,7 +81,7 @@ def documents(source: Any, columns: Columns, encoding: str) -> Iterator[Document
         wanted = columns.found_in([str(name) for name in source.columns], "source")
         return _from_records(zip(*(source[name] for name in wanted.values()), strict=True), list(wanted))
     if columns.given():
-        raise InvalidInputError(f"{next(iter(columns.given()))}_column is for tables: pass one, or drop it.")
+        raise InvalidInputError(f"{next(iter(columns.given()))}_column= is for tables: pass one, or drop it.")
     if not isinstance(source, Iterable) or isinstance(source, bytes):
         raise InvalidInputError(f"source is a {type(source).__name__}: pass a file, folder, frame or list of texts.")
     return _from_records(((text,) for text in source), ["text"])
@@ -97,8 +97,7 @@ def _of_path(path: Path, columns: Columns, encoding: str) -> Iterator[Document]:
             " file, or a .txt file with one document per line."
         )
     if reader in (_folder, _lines) and columns.given():
-        told = f"{next(iter(columns.given()))}_column is for tables, and {path} has no columns"
-        raise InvalidInputError(f"{told}: drop it.")
+        raise InvalidInputError(f"{path} has no columns: drop {next(iter(columns.given()))}_column=.")
     if reader is not _folder:
         check_regular(path)
     return reader(path, columns, encoding)

@@ -96,7 +96,7 @@ def best_order(model: AllocationModel, sample_counts: Floats) -> NDArray[np.intp
 
 
 _MOST_TOKENS = 2**31
-_WITHOUT_LABELS = "use 'vb' or 'bld', whose memory does not grow with the counts"
+_WITHOUT_LABELS = "use inference='vb' or 'bld', whose memory does not grow with the counts"
 # Parts, and tokens per row, from which a sweep feature by feature is 15% to 20% faster than one row by row.
 _SEVERAL, _LONG_ROW = 64, 64
 # 4-byte entries that a sweep works on at a time, to stay in a cache of 1 MB.

@@ -93,7 +93,8 @@ class ResultArguments:
         if self.plot is not None:
             from partwise.plotting import plot_rank_selection, save_figure
 
-            axes: Any = plot_rank_selection(found, ylabel=found.scale)
+            label = found.scale if found.metric else f"held-out log-likelihood, {found.scale}"
+            axes: Any = plot_rank_selection(found, ylabel=label)
             save_figure(axes.figure, self.plot)
         if self.save is not None:
             found.fit_best(X, **running).save(self.save)
@@ -128,7 +129,7 @@ def command(
     try:
         found = compare(X, **wanted, **running, random_state=seed, output=output)
     except KeyboardInterrupt:
-        remedy = "give -o DIR to keep fits" if output is None else f"the same command continues from {output}"
+        remedy = f"the same command continues from {output}" if output else "give -o DIR to keep finished fits"
         fail(f"interrupted: {remedy}.")
     seconds = time.perf_counter() - start
     if results.model is not None or results.rank is not None:

@@ -38,7 +38,7 @@ def command(
     if output.suffix == ".rows":
         from partwise import on_disk
 
-        refuse_if(write_format is not None, "--write-format", f"{output} is to be a folder of rows: drop it.")
+        refuse_if(write_format is not None, "--write-format", f"{output} becomes a folder of rows: drop it.")
         size = table_size(on_disk(data, output, engine=where, n_jobs=threads, **reading.given()))
         told = "{n_samples} samples x {n_features} features, {n_nonzeros} nonzeros".format(**size)
         return Outcome({"data": data, **size, "written": [output]}, [f"wrote {output}: {told}"])

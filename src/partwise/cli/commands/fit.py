@@ -53,7 +53,7 @@ class ModelArguments:
     max_iter: str | None = option(
         "Stop after this many iterations. For samplers only auto: stop when their chains agree.", metavar="N"
     )
-    tol: float | None = option("Stop when an iteration gains less than this per count.", min=0.0)
+    tol: float | None = option("Stop when an iteration gains less than this many nats per count (or cell).", min=0.0)
     settings: list[str] | None = option(
         "Any other parameter of the model (repeatable).", None, "--set", metavar="NAME=VALUE"
     )
@@ -192,7 +192,8 @@ def command(
         found = fitted.kept_activations if of_fit else fitted.transform(table, **batches)
         write_activations(activations, found, table, names)
     facts = model_facts(fitted)
-    status = in_options(str(fitted.status_), {"max_iter": "--max-iter"}).replace("n_draws,", "n_draws with --set,")
+    options = {name: option_name(name) for name in ("max_iter", "tol", "batch")}
+    status = in_options(str(fitted.status_), options).replace("n_draws,", "n_draws with --set,")
     heading = [f"{type(fitted).__name__}: {status}", f"{fit_line(facts)}, {seconds:.1f} s"]
     if agreed is not None:
         heading = [str(agreed), f"Restarts that found each part: {', '.join(map(str, agreed.members))}."]
@@ -212,8 +213,7 @@ def _prepared(
     """The estimator, and the checkpoint file of its fit. The file is None if there is no single fit to resume."""
     if chosen.components_file is None and not chosen.consensus:
         return chosen.estimator({**running, **checkpoints.parameters(output)}), checkpoints.file(output)
-    why = "with --components-file or --consensus there is no single fit to resume: drop it."
-    refuse_if(checkpoints.resume, "--resume", why)
+    refuse_if(checkpoints.resume, "--resume", "--components-file and --consensus run no single fit: drop it.")
     return chosen.estimator({**running, "checkpoint": checkpoints.checkpoint, "resume": None}), None
 
 

@@ -40,7 +40,7 @@ def command(
     from partwise.io import write_columns
 
     refuse_if(by not in _RANKINGS, "--by", f"{by!r} is not one of {', '.join(_RANKINGS)}.")
-    refuse_if(names is not None and name_parts, "--name-parts", "the names are those of --names: drop it.")
+    refuse_if(names is not None and name_parts, "--name-parts", "--names gives the names already: drop one of the two.")
     changed = bool(names is not None or name_parts or merge or drop)
     refuse_if(changed and output is None, "--output", "give the model file to write.")
     check_outputs({"--output": output, "--table": table}, [model, names], tables=["--table"])
@@ -68,7 +68,7 @@ def _changed(model: Any, merge: list[str], drop: list[str]) -> Any:
     groups = [[model.part_position(part) for part in text.split(",")] for text in merge]
     dropped = [model.part_position(part) for part in drop]
     twice = sorted({k for group in groups for k in group}.intersection(dropped))
-    refuse_if(twice, "--drop", f"part {min(twice, default=0)} is merged: drop or merge it.")
+    refuse_if(twice, "--drop", f"part {min(twice, default=0)} is also in --merge: drop it or merge it, not both.")
     if groups:
         removed = [k for group in groups for k in group if k != min(group)]
         dropped = [k - sum(one < k for one in removed) for k in dropped]

@@ -32,8 +32,7 @@ def command(
     if name is None:
         listed = {known: find(known).description for known in available()}
         return Outcome({"available": listed}, aligned(list(listed.items())))
-    known = ", ".join(available())
-    refuse_if(name not in available(), "NAME", f"there is nothing to reproduce called {name!r}; there are {known}.")
+    refuse_if(name not in available(), "NAME", f"{name!r} is not one of the papers: {', '.join(available())}.")
     folder = output / name
     folder.mkdir(parents=True, exist_ok=True)
     find(name).run(folder, quick)

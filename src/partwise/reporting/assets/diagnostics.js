@@ -21,19 +21,19 @@ function chainTable(chains) {
     element("td", { class: "number" }, short(row.mean)),
     element("td", { class: row.r_hat > 1.05 ? "number warn" : "number" }, row.r_hat === null ? "–" : row.r_hat.toFixed(3)),
     element("td", { class: "number" }, short(row.ess_bulk)), element("td", { class: "number" }, short(row.ess_tail))));
-  const heads = ["of the draws", "mean", "R-hat", "ESS, bulk", "ESS, tails"].map((name) => element("th", { scope: "col" }, name));
+  const heads = ["quantity", "mean", "R-hat", "ESS, bulk", "ESS, tails"].map((name) => element("th", { scope: "col" }, name));
   const worst = Math.max(...chains.map((row) => row.r_hat ?? 0));
-  const words = worst > 1.05 ? "Some R-hat is above 1.05: the chains do not agree yet. Run longer chains (burn_in, n_draws)." : "Every R-hat is at most 1.05: the chains agree.";
+  const words = worst > 1.05 ? "Some R-hat is above 1.05: the chains do not agree yet. Run longer with max_iter='auto' (in the command --max-iter auto)." : "Every R-hat is at most 1.05: the chains agree.";
   return element("div", {}, element("h3", {}, "Chains"), element("table", { class: "facts" },
     element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)),
-    element("p", { class: worst > 1.05 ? "note warn" : "note" }, words));
+    element("p", { class: worst > 1.05 ? "note warn" : "note" }, `${words} ESS is the effective sample size: how many independent draws the chains are worth.`));
 }
 
 function checkFigure(panel, draws) {
   const inside = panel.coverage === null ? "–" : Math.round(100 * panel.coverage);
   // so many draws tell no smaller probability
   const p = panel.p_value * draws < 1 ? `p < ${(1 / draws).toFixed(2)}` : `p = ${panel.p_value.toFixed(2)}`;
-  const caption = element("figcaption", {}, `${panel.title}: ${inside}% in the interval, ${p}`);
+  const caption = element("figcaption", {}, `${panel.title}: ${inside}% inside their bars, ${p}`);
   if (!panel.observed.length) return element("figure", {}, caption);
   const all = [...panel.observed, ...panel.low, ...panel.high];
   const least = Math.min(...all.filter((value) => value > 0));
@@ -58,7 +58,7 @@ function startDiagnostics() {
   if (chains.length) view.append(chainTable(chains));
   if (checks) {
     view.append(element("h3", {}, "Predictive checks"),
-      element("p", { class: "note" }, `${checks.n_draws} data sets of ${checks.n_rows} samples were drawn from the model. Bars cover nine of ten draws. Crosses mark values that the model is unlikely to produce.`
+      element("p", { class: "note" }, `${checks.n_draws} data sets of ${checks.n_rows} samples were drawn from the model. Bars cover nine of ten draws, so about 90% of the values should be inside. Crosses mark values that the model is unlikely to produce. The value p is the share of draws whose mean is at least that of the data; near 0 or 1, the model misses it.`
         + (checks.plug_in ? " Activations were held at their estimates, so bars are too short." : "")
         + checks.noise),
       element("div", { class: "panels" }, ...checks.panels.map((panel) => checkFigure(panel, checks.n_draws))));

@@ -206,7 +206,7 @@ def _status(
     if interrupted:
         return Status("interrupted", f"Interrupted {after}. You can use the fit so far; to finish it, {onward}.")
     if reason is not None:
-        return Status("converged", f"Converged {after}: {reason}; there is nothing more to do.")
+        return Status("converged", f"Converged {after}: {reason}.")
     if stopped is not None:
         told = f"Stopped {after} because {stopped}. You can use the fit so far; to finish it, {onward}."
         return Status("stopped", told)

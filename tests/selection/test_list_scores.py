@@ -115,7 +115,7 @@ def test_same_numbers_by_threads_and_workers(plays: np.ndarray) -> None:
 def test_a_folder_knows_its_metric(plays: np.ndarray, tmp_path: Path) -> None:
     compare(plays, ["poisson"], [2], n_restarts=1, metric="ndcg@5", random_state=0, output=tmp_path)
     for other in (None, "ndcg@6"):
-        with pytest.raises(InvalidInputError, match="other metric"):
+        with pytest.raises(InvalidInputError, match="differs in its metric"):
             compare(plays, ["poisson"], [2], n_restarts=1, metric=other, random_state=0, output=tmp_path)
 
 

@@ -28,11 +28,12 @@ def measure(settings: Settings) -> Iterator[Line]:
     by_parts = {n_parts: algorithms(n_components=n_parts) for n_parts in _PARTS}
     by_rows = {n_rows: algorithms(n_rows=n_rows) for n_rows in _ROWS}
     for name in by_rows[N_ROWS]:
-        if name != _FEW_PARTS:
+        fixed = name.endswith(" parts")  # one number of parts, whatever else has how many
+        if name != _FEW_PARTS and not fixed:
             data = f"{N_ROWS} rows, {min(_PARTS)} to {max(_PARTS)} parts"
             yield _line(name, "parts", data, {size: works[name] for size, works in by_parts.items()}, settings)
         if not name.startswith("likelihood"):
-            data = f"{min(_ROWS)} to {max(_ROWS)} rows, {N_COMPONENTS} parts"
+            data = f"{min(_ROWS)} to {max(_ROWS)} rows" + ("" if fixed else f", {N_COMPONENTS} parts")
             yield _line(name, "rows", data, {size: works[name] for size, works in by_rows.items()}, settings)
 
 

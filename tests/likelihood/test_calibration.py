@@ -50,8 +50,9 @@ def test_smc(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", _sizes(500))
 def test_annealed(size: tuple[int, int]) -> None:
-    # At K = 50, 1,000 tokens need a long path: with 100 steps, 90% of the runs have next to no weight.
-    settings = {"n_draws": 64, "n_temperatures": 1000} if size == (50, 1000) else {}
+    # At K = 50, 1,000 tokens need a long path: with 100 steps, 90% of the runs have next to no weight. With 1,000 their
+    # logarithms still have a variance of 0.7, for which errors are widened on purpose, because their mean is skewed.
+    settings = {"n_draws": 64, "n_temperatures": 2500} if size == (50, 1000) else {}
     n_replicates = 60 if settings else N_REPLICATES
     assert 0.75 < _spread_over_error(_replicates(annealed, size, n_replicates, **settings)) < 1.25
 

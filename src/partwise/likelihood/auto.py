@@ -196,7 +196,7 @@ def _grow(problem: LikelihoodProblem, rows: Integers, std_error: float, max_draw
         done[active] = wanted[active]
         means = sums / done
         log_variances = np.maximum(means[3] - means[2] ** 2, 0.0) * done / (done - 1)
-        errors = log_mean_error(done, means[1] / means[0] ** 2, log_variances, lost_freedom=_LOST_FREEDOM)
+        errors = log_mean_error(done, means[1] / means[0] ** 2, log_variances, _LOST_FREEDOM)
         # Particles that all agree have not seen what has less than their share of the probability.
         errors = np.maximum(errors, 1.0 / (done * _N_PARTICLES))
         growth = np.minimum((errors / std_error) ** 2, _MOST_ADDED) if std_error > 0.0 else _MOST_ADDED

@@ -8,8 +8,8 @@ from partwise.kernels.arrays import Floats, Integers
 # Estimates with a larger tail index need more draws than anyone can afford (Vehtari et al. 2024).
 MOST_PARETO_K = 0.7
 
-# How much wider errors of at most this many terms become per unit of the variance of logarithms, between these bounds.
-SKEWED, _FEW_TERMS = 0.4, 12
+# How much wider errors become per unit of the variance of logarithms, between these bounds.
+_SKEWED = 0.4
 _HARDLY_SKEWED, _MOST_SKEWED = 0.1, 4.0
 _LARGEST_VARIANCE = 700.0  # of logarithms; beyond, exponentials overflow
 
@@ -35,15 +35,12 @@ def log_mean(logs: Floats, *, log_normal: bool = False) -> tuple[Floats, Floats,
     mean = np.where(known, terms.mean(axis=1), 1.0)
     squares = np.where(known, np.square(terms).mean(axis=1), 1.0)
     variances = np.var(logs, axis=1, ddof=1) if log_normal else np.zeros(logs.shape[0])
-    skewness = SKEWED * min(_FEW_TERMS / n_terms, 1.0) ** 0.5  # as that of a mean
-    errors = log_mean_error(n_terms, squares / mean**2, variances, skewness)
+    errors = log_mean_error(n_terms, squares / mean**2, variances)
     ess = np.where(known, n_terms * mean**2, 0.0) / squares
     return top[:, 0] + np.log(mean), np.where(known, errors, np.inf), ess
 
 
-def log_mean_error(
-    n_terms: int | Integers, squares: Floats, log_variances: Floats, skewness: float = SKEWED, lost_freedom: int = 1
-) -> Floats:
+def log_mean_error(n_terms: int | Integers, squares: Floats, log_variances: Floats, lost_freedom: int = 1) -> Floats:
     """Standard error of the logarithm of a mean of independent positive terms.
 
     It comes from the spread of the terms. If logarithms are widely spread, it is at least what normal logarithms would
@@ -59,8 +56,6 @@ def log_mean_error(
         Mean of the squared terms divided by their squared mean.
     log_variances
         Variance of the logarithms of the terms; 0 = do not use it.
-    skewness
-        How much wider the error becomes per unit of this variance.
     lost_freedom
         Number of terms minus the degrees of freedom of their spread.
     """
@@ -68,7 +63,7 @@ def log_mean_error(
     skewed = np.log1p(np.expm1(np.minimum(log_variances, _LARGEST_VARIANCE)) / n_terms)
     skewed = np.where(log_variances > _HARDLY_SKEWED, skewed, 0.0)
     widened = stdtrit(n_terms - lost_freedom, ndtr(2.0)) / 2.0
-    widened *= 1.0 + skewness * np.clip(log_variances - _HARDLY_SKEWED, 0.0, _MOST_SKEWED)
+    widened *= 1.0 + _SKEWED * np.clip(log_variances - _HARDLY_SKEWED, 0.0, _MOST_SKEWED)
     return np.asarray(np.sqrt(np.maximum(plain, skewed)) * widened)
 
 
